@@ -168,6 +168,10 @@ impl Store {
 fn told(place: &str, error: object_store::Error) -> object_store::Error {
     use object_store::Error;
     let text = error.to_string();
+    if let (Error::Generic { store, .. }, true) = (&error, text.contains("HTTP error")) {
+        let source = format!("the service of {place} could not be reached; try again later");
+        return Error::Generic { store, source: source.into() };
+    }
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     let Some((code, _)) = code.filter(|(code, _)| code.chars().all(char::is_alphanumeric)) else {
         return error;

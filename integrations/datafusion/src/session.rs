@@ -135,6 +135,10 @@ pub fn session_of(accounts: &Accounts, options: SessionOptions) -> Result<Sessio
         .with_default_catalog_and_schema(accounts.default_account()?.name(), SCHEMA)
         .with_extension(Arc::new(Catalogs(catalogs.clone())));
     let mut runtime = RuntimeEnvBuilder::new();
+    let config = match memory {
+        Some(bytes) => reserving_less(config, bytes),
+        None => config,
+    };
     if let Some(bytes) = memory {
         runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
     }
@@ -147,6 +151,19 @@ pub fn session_of(accounts: &Accounts, options: SessionOptions) -> Result<Sessio
     }
     Ok(session.enable_url_table())
 }
+
+/// Settings with which sorts go to files within this many bytes of memory. Each reserves 10 MB for merging what is in files, which is much of a
+/// small limit and could be all of it, so that no sort could begin.
+fn reserving_less(mut config: SessionConfig, bytes: usize) -> SessionConfig {
+    let sorts = config.target_partitions().max(1) * RESERVATIONS;
+    let execution = &mut config.options_mut().execution;
+    execution.sort_spill_reservation_bytes =
+        execution.sort_spill_reservation_bytes.min(bytes / sorts);
+    config
+}
+
+/// The part of the memory that one partition of a sort reserves, times the number of partitions.
+const RESERVATIONS: usize = 8;
 
 /// Forgets the columns and ranges of all tables of a session that [`session_of`] made, see [`Catalog::refresh`].
 pub fn refresh(session: &SessionContext) {

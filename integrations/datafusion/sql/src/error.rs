@@ -88,17 +88,25 @@ impl From<DataFusionError> for Error {
         // A constant that cannot be computed.
         let exit = if is_planning && exit == Exit::Failed { Exit::Usage } else { exit };
         let text = match absent(&text) {
-            Some(name) if name.contains('/') => {
-                let path = name.split_once(".tables.").map_or(name, |(_, path)| path);
-                format!(
+            Some(name) => match file(name) {
+                Some(path) => format!(
                     "there is no file {path} that is a table, or its format is not known by its name"
-                )
+                ),
+                None => format!("{text}; `SHOW TABLES` lists those that exist"),
+            },
+            None if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) => {
+                format!("{text}; allow more memory with --memory-limit, or select fewer rows")
             }
-            Some(_) => format!("{text}; `SHOW TABLES` lists those that exist"),
             None => text,
         };
         Self::new(exit, text)
     }
+}
+
+/// The path in the name of a table, if it is one: no table has such a name.
+fn file(name: &str) -> Option<&str> {
+    let path = name.split_once(".tables.").map_or(name, |(_, path)| path);
+    (path.contains('/') || (path != name && path.contains('.'))).then_some(path)
 }
 
 /// In the errors of steps before anything is executed.
@@ -143,7 +151,8 @@ fn of_engine(root: &DataFusionError, text: &str) -> Exit {
 }
 
 /// What the errors of blob containers have that are busy or do not answer.
-const BUSY: [&str; 4] = ["HTTP error", "ServerBusy", "OperationTimedOut", "InternalError"];
+const BUSY: [&str; 4] =
+    ["could not be reached", "ServerBusy", "OperationTimedOut", "InternalError"];
 
 /// The error of a file, also inside of errors of input and output.
 fn of_files<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e FileError> {
@@ -181,6 +190,10 @@ fn text(error: &DataFusionError) -> String {
     while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
         text = rest;
     }
+    let quoted = text.strip_prefix(PARSER).and_then(|text| text.strip_suffix("\")"));
+    if let Some(quoted) = quoted {
+        return quoted.replace("\\\"", "\"");
+    }
     let lines = text.trim_end().lines().filter(|line| !line.starts_with(SETTING));
     let mut text = lines.collect::<Vec<_>>().join("\n");
     for (before, behind, instead) in VALUES {
@@ -196,7 +209,7 @@ fn text(error: &DataFusionError) -> String {
 /// Between an error and a step of the engine in which it happened.
 const CAUSE: &str = "\ncaused by\n";
 
-const PREFIXES: [&str; 12] = [
+const PREFIXES: [&str; 13] = [
     "External error: ",
     "Error during planning: ",
     "Execution error: ",
@@ -205,11 +218,15 @@ const PREFIXES: [&str; 12] = [
     "External: ",
     "IO error: ",
     "Object Store error: ",
+    "Generic MicrosoftAzure error: ",
     "This feature is not implemented: ",
     "Invalid argument error: ",
     "Cast error: ",
     "Parser error: ",
 ];
+
+/// Before the quoted words of the parser.
+const PARSER: &str = "SQL error: ParserError(\"";
 
 /// Advice about a setting of the engine, which this program has set as it is right for tables.
 const SETTING: &str = "Column names are case sensitive. You can use double quotes";
