@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::TableReference;
@@ -25,7 +26,8 @@ const SPLITS: usize = 8;
 
 /// The tables of a storage account, as a catalog of DataFusion with one schema, `tables`.
 ///
-/// A table is [opened](TableSource::open) when a query names it, and stays open, so that the next query samples nothing. Names of tables
+/// A table is [opened](TableSource::open) when a query names it, and stays open, so that the next query samples nothing; one without rows is sampled
+/// again, and so is one of at most 1,000 rows to which a statement of [`plan`](crate::plan) or [`sql`](crate::sql) has written. Names of tables
 /// are equal in any case, as in the service. Views and files that a session creates are tables of the schema, too, and exist in the session
 /// alone.
 ///
@@ -60,6 +62,8 @@ pub struct Catalog {
 #[derive(Default)]
 struct Opened {
     tables: HashMap<String, Arc<TableSource>>,
+    /// The columns of tables that the session has created without rows.
+    created: HashMap<String, SchemaRef>,
     /// Views and files of the session.
     registered: HashMap<String, Arc<dyn TableProvider>>,
 }
@@ -137,14 +141,24 @@ impl Catalog {
         self.opened().registered.contains_key(&key(name))
     }
 
-    /// Keeps how a table is opened, such as one that has no rows to sample yet.
-    pub(crate) fn keep(&self, name: &str, source: TableSource) {
-        self.opened().tables.insert(key(name), Arc::new(source));
+    /// Keeps the columns of a table that was created without rows.
+    pub(crate) fn keep(&self, name: &str, columns: SchemaRef) {
+        self.opened().created.insert(key(name), columns);
     }
 
-    /// Forgets one table, which was created, changed or dropped.
+    /// Forgets one table, which was created or dropped.
     pub(crate) fn forget(&self, name: &str) {
-        self.opened().tables.remove(&key(name));
+        let mut opened = self.opened();
+        opened.tables.remove(&key(name));
+        opened.created.remove(&key(name));
+    }
+
+    /// Samples a small table again when it is next named, because a statement writes to it. What is known of a large one stays true of most rows.
+    pub(crate) fn grows(&self, name: &str) {
+        let mut opened = self.opened();
+        if opened.tables.get(&key(name)).is_some_and(|source| source.is_small()) {
+            opened.tables.remove(&key(name));
+        }
     }
 
     fn opened(&self) -> MutexGuard<'_, Opened> {
@@ -165,7 +179,9 @@ impl Catalog {
         if !is_name(name) {
             return Ok(None);
         }
+        let created = self.opened().created.get(&key(name)).cloned();
         let open = TableSource::open(&self.table(name))
+            .created(created)
             .splits(self.splits)
             .mismatch(self.mismatch)
             .write(self.write)
@@ -173,7 +189,10 @@ impl Catalog {
         match open.await {
             Ok(source) => {
                 let source = Arc::new(source);
-                self.opened().tables.insert(key(name), Arc::clone(&source));
+                // One without rows is sampled until there are some.
+                if !source.is_empty() {
+                    self.opened().tables.insert(key(name), Arc::clone(&source));
+                }
                 Ok(Some(source))
             }
             Err(error) if is_missing(&error) => Ok(None),

@@ -4,13 +4,16 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use arrow::datatypes::{Field, SchemaRef};
 use datafusion::common::Result;
 use rowkey::Table;
 use rowkey::edm::Type;
 use rowkey::patterns::ranges;
 
 use super::TableSource;
-use crate::columns::{Declared, Found, Inferred, Kind, Mismatch, Rows, schema};
+use crate::columns::{
+    Declared, Found, Inferred, Kind, Mismatch, PARTITION_KEY, ROW_KEY, Rows, TIMESTAMP, schema,
+};
 use crate::error;
 use crate::sink::WriteMode;
 
@@ -70,6 +73,8 @@ pub struct Open {
     splits: usize,
     mismatch: Mismatch,
     columns: Vec<(String, Type)>,
+    /// The columns with which the table was created. They come first, so that their places stay.
+    created: Option<SchemaRef>,
     write: WriteMode,
     most_rejects: u64,
 }
@@ -86,6 +91,7 @@ impl TableSource {
             splits: SPLITS,
             mismatch: Mismatch::default(),
             columns: Vec::new(),
+            created: None,
             write: WriteMode::default(),
             most_rejects: 0,
         }
@@ -119,6 +125,11 @@ impl Open {
         self
     }
 
+    pub(crate) fn created(mut self, columns: Option<SchemaRef>) -> Self {
+        self.created = columns;
+        self
+    }
+
     /// What `INSERT INTO` does with a row whose key an entity has already. Default: it rejects the row.
     pub fn write(mut self, mode: WriteMode) -> Self {
         self.write = mode;
@@ -141,7 +152,16 @@ impl IntoFuture for Open {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { table, schema: from, splits, mismatch, columns, write, most_rejects } = self;
+            let Self {
+                table,
+                schema: from,
+                splits,
+                mismatch,
+                columns,
+                created,
+                write,
+                most_rejects,
+            } = self;
             let (declared, rows, is_of_store) = match from {
                 Schema::Inferred => (None, Rows::ALL, false),
                 Schema::Declared(declared) => {
@@ -162,6 +182,17 @@ impl IntoFuture for Open {
                     })
                     .collect(),
             };
+            let is_property = |field: &&Arc<Field>| {
+                !matches!(field.name().as_str(), PARTITION_KEY | ROW_KEY | TIMESTAMP)
+            };
+            let created = created.iter().flat_map(|columns| columns.fields());
+            let created = created
+                .filter(is_property)
+                .filter_map(|field| Some((field.name().clone(), Kind::of_field(field)?)));
+            let mut first: Vec<_> = created.collect();
+            properties.retain(|(name, _)| first.iter().all(|(known, _)| known != name));
+            first.append(&mut properties);
+            properties = first;
             for (name, edm) in columns {
                 let kind = Kind::of(edm);
                 match properties.iter_mut().find(|(known, _)| *known == name) {

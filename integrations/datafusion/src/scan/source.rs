@@ -93,6 +93,16 @@ impl TableSource {
         }
     }
 
+    /// Whether the sample had no rows.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.sample.0 == 0
+    }
+
+    /// Whether the sample had all rows.
+    pub(crate) const fn is_small(&self) -> bool {
+        self.sample.2
+    }
+
     /// The table.
     pub fn table(&self) -> &Table {
         &self.table

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::catalog::TableProvider as _;
 use datafusion::common::{Constraint, Result, not_impl_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
@@ -76,7 +77,7 @@ pub(super) async fn create(
         }
         None => {
             if created {
-                catalog.keep(name, source);
+                catalog.keep(name, source.schema());
             }
             nothing(state)
         }

@@ -12,12 +12,8 @@ use datafusion::sql::sqlparser::ast;
 ///
 /// The columns of a table come from a sample, so their order is none that a program has chosen; SQL goes by position.
 pub(super) fn check(state: &SessionState, text: &str, plan: &LogicalPlan) -> Result<()> {
-    let plan = match plan {
-        LogicalPlan::Explain(explained) => &*explained.plan,
-        LogicalPlan::Analyze(analyzed) => &*analyzed.input,
-        plan => plan,
-    };
-    let LogicalPlan::Dml(DmlStatement { op, table_name, input, target, .. }) = plan else {
+    let LogicalPlan::Dml(DmlStatement { op, table_name, input, target, .. }) = explained(plan)
+    else {
         return Ok(());
     };
     if !matches!(op, WriteOp::Insert(_)) {
@@ -73,6 +69,26 @@ pub(super) fn check(state: &SessionState, text: &str, plan: &LogicalPlan) -> Res
         }
     }
     Ok(())
+}
+
+/// The table to which a plan writes the rows of a query. `VALUES` are few.
+pub(super) fn many(plan: &LogicalPlan) -> Option<&TableReference> {
+    let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), table_name, input, .. }) =
+        explained(plan)
+    else {
+        return None;
+    };
+    let is_values = matches!(&**input, LogicalPlan::Projection(projection) if matches!(&*projection.input, LogicalPlan::Values(_)));
+    (!is_values).then_some(table_name)
+}
+
+/// The plan that an `EXPLAIN` is about, or the plan itself.
+fn explained(plan: &LogicalPlan) -> &LogicalPlan {
+    match plan {
+        LogicalPlan::Explain(explained) => &explained.plan,
+        LogicalPlan::Analyze(analyzed) => &analyzed.input,
+        plan => plan,
+    }
 }
 
 /// Refuses statements that change or delete entities.

@@ -64,6 +64,12 @@ pub async fn plan(session: &SessionContext, text: &str) -> Result<LogicalPlan> {
     let state = session.state();
     let plan = state.create_logical_plan(text).await?;
     insert::check(&state, text, &plan)?;
+    if let Some(table) = insert::many(&plan)
+        && let Some(catalogs) = state.config().get_extension::<Catalogs>()
+        && let Some((catalog, name)) = catalogs.find(state.config(), table)
+    {
+        catalog.grows(name);
+    }
     Ok(plan)
 }
 

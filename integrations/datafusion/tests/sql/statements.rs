@@ -160,6 +160,31 @@ async fn the_columns_of_an_empty_table_last_as_long_as_the_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_grows_in_a_session_is_read_by_several_streams_and_keeps_the_places_of_its_columns()
+ {
+    let all = Fixture::start().await;
+    all.ask("CREATE TABLE parts (PartitionKey TEXT, RowKey TEXT, size BIGINT, name TEXT)")
+        .await
+        .unwrap();
+    let streams = async || {
+        let frame = sql(&all.session, "SELECT count(*) FROM parts").await.unwrap();
+        let plan = frame.create_physical_plan().await.unwrap();
+        let plan = displayable(plan.as_ref()).indent(false).to_string();
+        plan.split_once("file_groups={").unwrap().1.split_once(" group").unwrap().0.to_owned()
+    };
+    assert_eq!(streams().await, "1");
+    let fill = "INSERT INTO parts SELECT 'p' || CAST(value % 50 AS TEXT), lpad(CAST(value AS TEXT), 6, '0'), NULL, value, 'n' \
+                FROM generate_series(0, 2999)";
+    assert_eq!(all.ask(fill).await.unwrap(), ["3000"]);
+    assert_eq!(streams().await, "8");
+    // The columns of a sample are in the order of their names, those of the statement stay in theirs.
+    let one = "INSERT INTO parts VALUES ('p', '1', NULL, 7, 'seven')";
+    assert_eq!(all.ask(one).await.unwrap(), ["1"]);
+    let sql = "SELECT size, name FROM parts WHERE PartitionKey = 'p'";
+    assert_eq!(all.ask(sql).await.unwrap(), ["7 seven"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_a_table_is_refused_before_it_is_created() {
     let all = Fixture::start().await;
     for (query, expected) in [
