@@ -62,7 +62,7 @@ pub struct Catalog {
 #[derive(Default)]
 struct Opened {
     tables: HashMap<String, Arc<TableSource>>,
-    /// The columns of tables that the session has created without rows.
+    /// The columns that statements gave to tables.
     created: HashMap<String, SchemaRef>,
     /// Views and files of the session.
     registered: HashMap<String, Arc<dyn TableProvider>>,
@@ -141,9 +141,11 @@ impl Catalog {
         self.opened().registered.contains_key(&key(name))
     }
 
-    /// Keeps the columns of a table that was created without rows.
+    /// Keeps the columns that a statement gives a table. Those that a sample finds come behind them.
     pub(crate) fn keep(&self, name: &str, columns: SchemaRef) {
-        self.opened().created.insert(key(name), columns);
+        let mut opened = self.opened();
+        opened.tables.remove(&key(name));
+        opened.created.insert(key(name), columns);
     }
 
     /// Forgets one table, which was created or dropped.

@@ -48,6 +48,25 @@ pub(crate) fn misfit(table: &str, field: &Field, found: Option<Type>) -> DataFus
     ))
 }
 
+/// The error of a copy of an entity with a property that the sample did not show.
+pub(crate) fn unseen(table: &str, property: &str, found: Type) -> DataFusionError {
+    let column = match found {
+        Type::Binary => "BYTEA",
+        Type::Boolean => "BOOLEAN",
+        Type::DateTime => "TIMESTAMP",
+        Type::Double => "DOUBLE",
+        Type::Int32 => "INT",
+        Type::Int64 => "BIGINT",
+        Type::Guid | Type::String => "TEXT",
+    };
+    DataFusionError::Execution(format!(
+        "an entity of the table {table} has the property {property} ({}), which is no column because the sample of rows did not show it, so the copy would \
+         be without it; name it: CREATE TABLE IF NOT EXISTS {table} (PartitionKey TEXT, RowKey TEXT, {property} {column}), in a program \
+         `Open::column`; or leave it out: `Mismatch::Null`, the flag --mismatch null",
+        found.name()
+    ))
+}
+
 /// An error that is found when rows have been read or written already.
 pub(crate) fn execution(text: impl Into<String>) -> DataFusionError {
     DataFusionError::Execution(text.into())

@@ -9,6 +9,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::catalog::{Catalogs, SCHEMA};
+use crate::scan::WholeFiles;
 use crate::{Accounts, Catalog, JoinPruning, Mismatch, WriteMode};
 
 /// The settings of a session that fit tables: names of columns keep their case, so `SELECT PartitionKey` needs no quotes.
@@ -31,9 +32,10 @@ fn built(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionContext {
         .with_default_features()
         .with_config(config)
         .with_runtime_env(runtime);
-    SessionContext::new_with_state(
-        state.with_physical_optimizer_rule(Arc::new(JoinPruning)).build(),
-    )
+    let state = state
+        .with_physical_optimizer_rule(Arc::new(JoinPruning))
+        .with_physical_optimizer_rule(Arc::new(WholeFiles));
+    SessionContext::new_with_state(state.build())
 }
 
 /// How [`session_of`] makes a session.

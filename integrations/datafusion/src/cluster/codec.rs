@@ -68,7 +68,7 @@ impl TableCodec {
     ) -> Option<Result<Scan>> {
         let (config, source) = exec.downcast_to_file_source::<EntitySource>()?;
         let scan = || {
-            let Read { check, filter, rows, mismatch } = &source.read;
+            let Read { check, filter, rows, mismatch, is_whole, .. } = &source.read;
             let files = config.file_groups.iter().flat_map(FileGroup::iter);
             let range = |file: &datafusion::datasource::listing::PartitionedFile| {
                 file.extension::<Arc<Range>>().map(|range| Box2::of(&range.span))
@@ -99,6 +99,7 @@ impl TableCodec {
                 filter: filter.as_ref().map(text).transpose()?,
                 rows: Some(messages::of_rows(rows)),
                 misfits_are_null: *mismatch == Mismatch::Null,
+                is_whole: *is_whole,
                 limit: config.limit.map(|limit| u64::try_from(limit).unwrap_or(u64::MAX)),
                 told: told.collect::<Result<_>>()?,
             })
@@ -120,6 +121,9 @@ impl TableCodec {
             filter: filter.transpose().map_err(|_| broken("a filter"))?,
             rows: Arc::new(scan.rows.map_or(Rows::ALL, messages::rows)),
             mismatch: if scan.misfits_are_null { Mismatch::Null } else { Mismatch::Fail },
+            // It decides at the client alone.
+            is_sampled: false,
+            is_whole: scan.is_whole,
         };
         let context = PhysicalPlanDecodeContext::new(context, self);
         let told = scan.told.into_iter().map(|told| {

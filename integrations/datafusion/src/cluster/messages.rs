@@ -55,6 +55,8 @@ pub(super) struct Scan {
     pub(super) rows: Option<Which>,
     #[prost(bool, tag = "7")]
     pub(super) misfits_are_null: bool,
+    #[prost(bool, tag = "10")]
+    pub(super) is_whole: bool,
     /// The message of files has 32 bits for it.
     #[prost(uint64, optional, tag = "8")]
     pub(super) limit: Option<u64>,

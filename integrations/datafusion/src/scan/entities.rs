@@ -39,6 +39,10 @@ pub(crate) struct Read {
     pub(crate) filter: Option<Filter>,
     pub(crate) rows: Arc<Rows>,
     pub(crate) mismatch: Mismatch,
+    /// Whether the columns are those of a sample, which may not have shown all.
+    pub(crate) is_sampled: bool,
+    /// Whether an entity with a property that is no column is an error.
+    pub(crate) is_whole: bool,
 }
 
 /// A scan of a table.
@@ -79,6 +83,18 @@ impl EntitySource {
 
     pub(crate) fn schema(&self) -> &SchemaRef {
         self.columns.file_schema()
+    }
+
+    /// The same scan for a copy of all columns, which must leave no property out; `None` if it is not one.
+    pub(super) fn whole(&self) -> Option<Self> {
+        let Read { is_sampled, mismatch, .. } = self.read;
+        let fields = self.schema().fields().iter().enumerate();
+        let mut properties = fields.filter(|(_, field)| {
+            !matches!(field.name().as_str(), PARTITION_KEY | ROW_KEY | TIMESTAMP)
+        });
+        let has_all = properties.all(|(at, _)| self.projection.file_indices.contains(&at));
+        (is_sampled && has_all && mismatch == Mismatch::Fail)
+            .then(|| Self { read: Read { is_whole: true, ..self.read.clone() }, ..self.clone() })
     }
 
     /// The properties that are requested, besides the keys and the Timestamp, which every response has.

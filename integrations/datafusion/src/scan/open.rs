@@ -168,6 +168,7 @@ impl IntoFuture for Open {
                     (Some(declared.properties), declared.rows, declared.is_of_store)
                 }
             };
+            let is_sampled = declared.is_none();
             let found = Found::of(&table, &rows).await.map_err(error::of_service)?;
             let kind_of = |name: &str| {
                 found.properties.iter().find(|(known, _)| known == name).map(|(_, kind)| *kind)
@@ -206,6 +207,7 @@ impl IntoFuture for Open {
                 table,
                 schema,
                 rows: Arc::new(rows),
+                is_sampled,
                 is_of_store,
                 mismatch,
                 write,

@@ -38,8 +38,8 @@ struct Inner {
     /// All columns, which conditions are about, and those that are read.
     all: SchemaRef,
     schema: SchemaRef,
-    /// The properties to ask for.
-    select: Vec<String>,
+    /// The properties to ask for, if not all.
+    select: Option<Vec<String>>,
     read: Read,
     limit: Option<usize>,
     requests: Count,
@@ -64,7 +64,7 @@ impl Reader {
             table: source.table.clone(),
             all: Arc::clone(source.schema()),
             schema,
-            select: source.select(),
+            select: (!read.is_whole).then(|| source.select()),
             read,
             limit,
             requests: metrics.counter("requests", partition),
@@ -144,7 +144,10 @@ impl Inner {
         span: &Span,
         filter: Option<Filter>,
     ) -> BoxStream<'static, Result<RecordBatch>> {
-        let mut query = span.query(&self.table).select(self.select.clone());
+        let mut query = span.query(&self.table);
+        if let Some(properties) = &self.select {
+            query = query.select(properties.clone());
+        }
         if let Some(filter) = filter {
             query = query.filter(filter);
         }
@@ -161,15 +164,27 @@ impl Inner {
         batches.try_filter(|batch| std::future::ready(batch.num_rows() > 0)).boxed()
     }
 
+    /// Fails for an entity with a property that is no column.
+    fn has_columns_alone(&self, entity: &DynamicEntity) -> Result<()> {
+        let is_column = |name: &str| self.all.fields().find(name).is_some();
+        match entity.iter().find(|(name, _)| !is_column(name)) {
+            Some((name, value)) => Err(error::unseen(self.table.name(), name, value.edm_type())),
+            None => Ok(()),
+        }
+    }
+
     fn batch(&self, page: &Page<DynamicEntity>) -> Result<RecordBatch> {
         self.requests.add(usize::try_from(page.receipt.attempts()).unwrap_or_default());
         self.bytes.add(usize::try_from(page.receipt.bytes_received()).unwrap_or_default());
-        let Read { check, rows, mismatch, .. } = &self.read;
+        let Read { check, rows, mismatch, is_whole, .. } = &self.read;
         let mut batch =
             Batch::new(self.table.name(), &self.schema, *mismatch, page.entities.len())?;
         for row in &page.entities {
             let entity = &row.entity;
             if rows.has(entity) && check.contains(&entity.partition_key, &entity.row_key) {
+                if *is_whole {
+                    self.has_columns_alone(entity)?;
+                }
                 batch.push(row)?;
             }
         }

@@ -44,6 +44,8 @@ pub struct TableSource {
     pub(super) table: Table,
     pub(super) schema: SchemaRef,
     pub(super) rows: Arc<Rows>,
+    /// Whether the columns are those of a sample.
+    pub(super) is_sampled: bool,
     /// Whether a store keeps more of an entity than a row.
     pub(super) is_of_store: bool,
     pub(super) mismatch: Mismatch,
@@ -68,7 +70,8 @@ fn read(
     let kind =
         rows.kind.iter().map(|(name, kind)| Filter::dynamic(name, Operator::Equal, kind.as_str()));
     let filter = kind.chain(pushdown::filter(conditions, schema)).reduce(Filter::and);
-    (spans, Read { check, filter, rows: Arc::clone(rows), mismatch: *mismatch })
+    let (rows, mismatch, is_sampled) = (Arc::clone(rows), *mismatch, source.is_sampled);
+    (spans, Read { check, filter, rows, mismatch, is_sampled, is_whole: false })
 }
 
 impl TableSource {
@@ -83,6 +86,7 @@ impl TableSource {
             table,
             schema,
             rows: Arc::new(Rows::ALL),
+            is_sampled: false,
             is_of_store: false,
             mismatch: Mismatch::default(),
             write,

@@ -14,6 +14,7 @@ use rowkey::Table;
 
 use crate::columns::Rows;
 use crate::error;
+use crate::scan::whole;
 
 mod fit;
 mod total;
@@ -94,7 +95,7 @@ pub(crate) fn insert(
         }
     };
     let target = Target { mode, ..target };
-    let input = fit::to_table(input, &target)?;
+    let input = fit::to_table(whole(input)?, &target)?;
     let reads_itself = fit::reads(&input, &target.table);
     let most_rejects = target.most_rejects;
     let write = WriteExec::new(input, target, reads_itself)?;

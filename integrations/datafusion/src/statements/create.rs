@@ -41,11 +41,7 @@ pub(super) async fn create(
     let table = catalog.table(name);
     let (mode, most_rejects) = catalog.mode();
     let source = TableSource::new(table.clone(), columns, mode, most_rejects);
-    let is_empty = matches!(
-        &*create.input,
-        LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, .. })
-    );
-    let rows = if is_empty {
+    let rows = if is_empty(&create.input) {
         None
     } else {
         let (rows, target) =
@@ -67,8 +63,8 @@ pub(super) async fn create(
     }
     match rows {
         Some(rows) if created => {
-            // It is opened when there are rows to sample.
-            catalog.forget(name);
+            // A sample of its rows may not show all columns.
+            catalog.keep(name, source.schema());
             Ok(rows)
         }
         Some(_) => {
@@ -76,12 +72,16 @@ pub(super) async fn create(
             Ok(DataFrame::new(state, none.build()?))
         }
         None => {
-            if created {
-                catalog.keep(name, source.schema());
-            }
+            // Also of one that exists: its rows or a sample of them may not have all columns.
+            catalog.keep(name, source.schema());
             nothing(state)
         }
     }
+}
+
+/// Whether a statement has columns and no query.
+const fn is_empty(input: &LogicalPlan) -> bool {
+    matches!(input, LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, .. }))
 }
 
 /// Refuses what a table of an account cannot have.
@@ -92,6 +92,15 @@ fn check(name: &str, create: &CreateMemoryTable) -> Result<()> {
         );
     }
     let schema = create.input.schema();
+    let is_key = |name: &str| matches!(name, PARTITION_KEY | ROW_KEY);
+    let required =
+        schema.fields().iter().find(|field| !field.is_nullable() && !is_key(field.name()));
+    if let Some(column) = required.filter(|_| is_empty(&create.input)) {
+        return not_impl_err!(
+            "the column {} of the table {name} is NOT NULL, which an account does not check; leave that out",
+            column.name()
+        );
+    }
     for constraint in create.constraints.iter() {
         let keys = match constraint {
             Constraint::PrimaryKey(columns) => {

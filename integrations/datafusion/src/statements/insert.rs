@@ -1,12 +1,18 @@
 //! What `INSERT INTO` would do without a word: columns by position, and values that are cut or rounded.
 
 use arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, Result, TableReference, plan_err};
+use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
+use datafusion::common::{DFSchema, DataFusionError, Result, TableReference, plan_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::DmlStatement;
-use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, WriteOp};
-use datafusion::sql::parser::Statement;
+use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, Statement, Values, WriteOp};
+use datafusion::prelude::SessionContext;
+use datafusion::sql::parser;
 use datafusion::sql::sqlparser::ast;
+
+use crate::catalog::Catalogs;
+use crate::columns::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use crate::error;
 
 /// Refuses an `INSERT INTO` that names no columns and whose query has a column of the table in the place of another one, and one that would cut or round values.
 ///
@@ -18,6 +24,11 @@ pub(super) fn check(state: &SessionState, text: &str, plan: &LogicalPlan) -> Res
     };
     if !matches!(op, WriteOp::Insert(_)) {
         return other(op, table_name);
+    }
+    if matches!(plan, LogicalPlan::Statement(Statement::Prepare(_))) {
+        return plan_err!(
+            "PREPARE of a statement that writes to {table_name} is not supported, because the types of its values are not known; run it as it is"
+        );
     }
     let columns = target.schema();
     let LogicalPlan::Projection(projection) = &**input else { return Ok(()) };
@@ -44,28 +55,79 @@ pub(super) fn check(state: &SessionState, text: &str, plan: &LogicalPlan) -> Res
         }
         if let Some(to) = cast {
             let from = source.get_type(projection.input.schema())?;
-            uncut(table_name, &written, &from, to)?;
+            unchanged(table_name, &written, &from, to)?;
         }
     }
-    // The engine converts `VALUES` where they stand.
-    if let LogicalPlan::Values(values) = &*projection.input {
-        for expression in values.values.iter().flatten() {
-            if let Expr::Cast(cast) = expression
-                && !is_kept(&cast.expr, cast.field.data_type())
-            {
-                let from = cast.expr.get_type(&DFSchema::empty())?;
-                uncut(table_name, "of its value", &from, cast.field.data_type())?;
-            }
+    // The engine converts `VALUES` where they stand, also in a subquery.
+    input.apply(|node| {
+        if let LogicalPlan::Values(list) = node {
+            values(table_name, list)?;
         }
-        // The engine would say that its own `column1` is not nullable.
-        let keys = values.schema.fields().iter().map(|field| !field.is_nullable());
-        let is_key: Vec<_> = keys.collect();
-        for row in &values.values {
-            if row.iter().zip(&is_key).any(|(value, is_key)| *is_key && is_null(value)) {
-                return plan_err!(
-                    "a row for the table {table_name} has a key that is NULL; each needs a PartitionKey and a RowKey"
-                );
-            }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+/// The error of an `INSERT INTO` that does not fit the columns of its table, with what to do; or the error itself.
+pub(super) async fn told(
+    session: &SessionContext,
+    text: &str,
+    error: DataFusionError,
+) -> DataFusionError {
+    let state = session.state();
+    let Ok(Some(ast::TableObject::TableName(name))) =
+        inserted(&state, text).map(|insert| insert.map(|insert| insert.table))
+    else {
+        return error;
+    };
+    let table = TableReference::parse_str_normalized(&name.to_string(), true);
+    let catalogs = state.config().get_extension::<Catalogs>();
+    let is_ours = catalogs.is_some_and(|catalogs| catalogs.find(state.config(), &table).is_some());
+    let (true, Ok(source)) = (is_ours, session.table_provider(table.clone()).await) else {
+        return error;
+    };
+    let schema = source.schema();
+    let mut names = schema.fields().iter().map(|field| field.name().as_str());
+    if names.all(|name| matches!(name, PARTITION_KEY | ROW_KEY | TIMESTAMP)) {
+        return error::plan(format!(
+            "the table {table} has no rows, so no columns but its keys and the Timestamp; name them: CREATE TABLE IF NOT EXISTS {table} \
+             (PartitionKey TEXT, RowKey TEXT, …)"
+        ));
+    }
+    let text = error.to_string();
+    if COUNT.iter().any(|count| text.contains(count)) {
+        let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        return error::plan(format!(
+            "INSERT INTO {table} without a list of columns needs a value for each column, which are {}; name the columns: \
+             INSERT INTO {table} (PartitionKey, RowKey, …)",
+            names.join(", ")
+        ));
+    }
+    error
+}
+
+/// What the engine says of another number of columns, and of values.
+const COUNT: [&str; 2] =
+    ["Column count doesn't match insert query", "Inconsistent data length across values list"];
+
+/// Checks the rows of `VALUES`.
+fn values(table: &TableReference, values: &Values) -> Result<()> {
+    for expression in values.values.iter().flatten() {
+        if let Expr::Cast(cast) = expression
+            && !is_kept(&cast.expr, cast.field.data_type())
+        {
+            let from = cast.expr.get_type(&DFSchema::empty())?;
+            unchanged(table, "of its value", &from, cast.field.data_type())?;
+        }
+    }
+    // The engine would say that its own `column1` is not nullable.
+    let keys = values.schema.fields().iter().map(|field| !field.is_nullable());
+    let is_key: Vec<_> = keys.collect();
+    for row in &values.values {
+        if row.iter().zip(&is_key).any(|(value, is_key)| *is_key && is_null(value)) {
+            return plan_err!(
+                "a row for the table {table} has a key that is NULL; each needs a PartitionKey and a RowKey"
+            );
         }
     }
     Ok(())
@@ -87,6 +149,7 @@ fn explained(plan: &LogicalPlan) -> &LogicalPlan {
     match plan {
         LogicalPlan::Explain(explained) => &explained.plan,
         LogicalPlan::Analyze(analyzed) => &analyzed.input,
+        LogicalPlan::Statement(Statement::Prepare(prepared)) => &prepared.input,
         plan => plan,
     }
 }
@@ -134,8 +197,26 @@ const EXACT: u64 = 1 << 53;
 /// Digits of a decimal number that a Double keeps.
 const DIGITS: u8 = 15;
 
-/// Refuses a conversion that cuts values, or may round them.
-fn uncut(table: &TableReference, column: &str, from: &DataType, to: &DataType) -> Result<()> {
+/// Refuses a conversion that cuts values, may round them, or is not what it seems.
+fn unchanged(table: &TableReference, column: &str, from: &DataType, to: &DataType) -> Result<()> {
+    if matches!(column, PARTITION_KEY | ROW_KEY) && from.is_numeric() {
+        return plan_err!(
+            "INSERT INTO {table} would write numbers of the type {from} as {column}, without the zeros that a key may begin with; convert them in a SELECT: \
+             lpad(CAST(x AS TEXT), 6, '0'), or read a file with CREATE EXTERNAL TABLE and a column of the type TEXT"
+        );
+    }
+    let is_binary = matches!(to, DataType::Binary | DataType::BinaryView | DataType::LargeBinary);
+    if from.is_string() && is_binary {
+        return plan_err!(
+            "INSERT INTO {table} would write the letters of a text for the column {column}, which is Binary; convert it in a SELECT: decode(x, 'hex') or \
+             decode(x, 'base64')"
+        );
+    }
+    if (from.is_temporal() && to.is_numeric()) || (from.is_numeric() && to.is_temporal()) {
+        return plan_err!(
+            "INSERT INTO {table} would convert {from} to {to} for the column {column}; convert it in a SELECT, as by to_timestamp_millis(x)"
+        );
+    }
     let decimal = match from {
         DataType::Decimal32(digits, scale)
         | DataType::Decimal64(digits, scale)
@@ -163,14 +244,19 @@ fn uncut(table: &TableReference, column: &str, from: &DataType, to: &DataType) -
 
 /// Whether an `INSERT INTO` has a list of columns.
 fn names_columns(state: &SessionState, text: &str) -> Result<bool> {
+    Ok(inserted(state, text)?.is_none_or(|insert| !insert.columns.is_empty()))
+}
+
+/// The `INSERT INTO` of a text, if it is one.
+fn inserted(state: &SessionState, text: &str) -> Result<Option<ast::Insert>> {
     let dialect = state.config().options().sql_parser.dialect;
     let mut statement = state.sql_to_statement(text, &dialect)?;
-    while let Statement::Explain(explained) = statement {
+    while let parser::Statement::Explain(explained) = statement {
         statement = *explained.statement;
     }
-    let Statement::Statement(statement) = statement else { return Ok(true) };
+    let parser::Statement::Statement(statement) = statement else { return Ok(None) };
     Ok(match *statement {
-        ast::Statement::Insert(insert) => !insert.columns.is_empty(),
-        _ => true,
+        ast::Statement::Insert(insert) => Some(insert),
+        _ => None,
     })
 }

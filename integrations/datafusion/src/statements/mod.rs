@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
+use datafusion::common::{Result, not_impl_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, DropTable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
@@ -28,7 +28,7 @@ type Allow<'a> = &'a (dyn Fn(&Arc<dyn ExecutionPlan>) -> Result<()> + Sync);
 ///   written: [`WriteMode`](crate::WriteMode) says whether `INSERT INTO` can continue it. The query needs the columns `PartitionKey` and `RowKey`; the
 ///   others are stored with the type that fits. A `Timestamp` is left out, because the service sets it.
 /// - `CREATE TABLE orders (PartitionKey TEXT, RowKey TEXT, cents BIGINT)` creates an empty table. An account keeps no columns of a table, so they
-///   last as long as the session, or until there are rows that have them.
+///   last as long as the session. With `IF NOT EXISTS`, a table that exists gets these columns in the session, beside those of the sample.
 /// - `DROP TABLE orders` deletes the table with all its entities, without a question.
 ///
 /// With `IF NOT EXISTS` and `IF EXISTS`, nothing is done, and no error returned, if the table exists or does not. The service blocks the name of a
@@ -62,8 +62,12 @@ pub async fn sql(session: &SessionContext, text: &str) -> Result<DataFrame> {
 /// columns is that of their names; and for one that would change numbers: fractions that would be cut, and integers that a Double may round.
 pub async fn plan(session: &SessionContext, text: &str) -> Result<LogicalPlan> {
     let state = session.state();
-    let plan = state.create_logical_plan(text).await?;
+    let plan = match state.create_logical_plan(text).await {
+        Ok(plan) => plan,
+        Err(error) => return Err(insert::told(session, text, error).await),
+    };
     insert::check(&state, text, &plan)?;
+    without_effect(&plan)?;
     if let Some(table) = insert::many(&plan)
         && let Some(catalogs) = state.config().get_extension::<Catalogs>()
         && let Some((catalog, name)) = catalogs.find(state.config(), table)
@@ -103,6 +107,21 @@ pub async fn run_if(
             drop(state.clone(), catalog, name, &statement).await
         }
         plan => session.execute_logical_plan(plan).await,
+    }
+}
+
+/// Refuses what the engine would accept and not do.
+fn without_effect(plan: &LogicalPlan) -> Result<()> {
+    let LogicalPlan::Ddl(statement) = plan else { return Ok(()) };
+    match statement {
+        DdlStatement::CreateIndex(_) => not_impl_err!(
+            "CREATE INDEX is not supported: a table has no index but its keys; `rowkey::store::Store` keeps copies of entities for other orders"
+        ),
+        DdlStatement::CreateCatalog(_) | DdlStatement::CreateCatalogSchema(_) => not_impl_err!(
+            "CREATE DATABASE and CREATE SCHEMA are not supported: an account is a catalog, and its tables are in the schema tables; a variable that begins with \
+             ROWKEY_CONNECTION_STRING_ adds an account"
+        ),
+        _ => Ok(()),
     }
 }
 

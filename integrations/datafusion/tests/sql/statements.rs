@@ -7,7 +7,7 @@ use datafusion::prelude::SessionContext;
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Key, StorageAccount};
 use rowkey_datafusion::{
-    Accounts, SessionOptions, WriteMode, run_if, session_of, sql, table_scans,
+    Accounts, SessionOptions, WriteMode, refresh, run_if, session_of, sql, table_scans,
 };
 use rowkey_emulator::{Operation, Server};
 
@@ -248,8 +248,10 @@ async fn types_that_a_table_has_not_are_stored_as_those_that_it_has() {
         all.ask(sql).await.unwrap(),
         ["1 2 3 0.25 2026-11-28T00:00:00Z x y z 2026-11-28T01:02:03Z 01"]
     );
-    let error = all.fails("SELECT i FROM kinds").await;
-    assert!(error.contains('i'), "a NULL is no property: {error}");
+    // A NULL is no property, and the session knows the column.
+    assert_eq!(all.ask("SELECT i FROM kinds").await.unwrap(), [""]);
+    refresh(&all.session);
+    assert_eq!(all.ask("SELECT i FROM kinds").await.unwrap(), [""]);
     let create = "CREATE TABLE large AS SELECT 'p' AS PartitionKey, 'r' AS RowKey, arrow_cast('18446744073709551615', 'UInt64') AS c";
     let error = all.fails(create).await;
     assert!(error.contains("Int64"), "{error}");
@@ -318,6 +320,7 @@ async fn an_insert_is_refused_that_would_exchange_columns_or_cut_values() {
     for cut in [
         "INSERT INTO second (PartitionKey, RowKey, n) VALUES ('p', '1', 1.7)",
         "INSERT INTO second (PartitionKey, RowKey, n) SELECT 'p', '1', n / 2.0 FROM first",
+        "INSERT INTO second (PartitionKey, RowKey, n) SELECT * FROM (VALUES ('p', '1', 1.7)) AS v",
     ] {
         let error = all.fails(cut).await;
         assert!(error.contains("would cut values of the type Float64 to Int32"), "{cut}: {error}");
@@ -341,7 +344,38 @@ async fn an_insert_is_refused_that_would_exchange_columns_or_cut_values() {
         let error = all.fails(cut).await;
         assert!(error.contains("would cut values of the type Decimal128"), "{cut}: {error}");
     }
+    table(
+        "fifth",
+        &[
+            ("bytes", Value::Binary(vec![0])),
+            ("at", Value::DateTime("2026-11-28T01:02:03Z".parse().unwrap())),
+        ],
+    )
+    .await;
+    for (other, expected) in [
+        (
+            "INSERT INTO fourth (PartitionKey, RowKey, ratio) SELECT 'p', 7, 0.5",
+            "numbers of the type Int64 as RowKey",
+        ),
+        (
+            "INSERT INTO fifth (PartitionKey, RowKey, bytes) SELECT 'p', '1', '00ff'",
+            "the letters of a text",
+        ),
+        (
+            "INSERT INTO fourth (PartitionKey, RowKey, long) SELECT 'p', '1', at FROM fifth",
+            "would convert Timestamp",
+        ),
+        (
+            "INSERT INTO fifth (PartitionKey, RowKey, at) SELECT 'p', '1', long FROM fourth",
+            "would convert Int64",
+        ),
+    ] {
+        let error = all.fails(other).await;
+        assert!(error.contains(expected), "{other}: {error}");
+    }
     for exact in [
+        "INSERT INTO fifth (PartitionKey, RowKey, bytes) SELECT 'p', '2', decode('00ff', 'hex')",
+        "INSERT INTO fifth (PartitionKey, RowKey, bytes, at) VALUES ('p', '3', X'00ff', '2026-11-28T01:02:03Z')",
         "INSERT INTO fourth (PartitionKey, RowKey, ratio) VALUES ('p', '2', 9007199254740992)",
         "INSERT INTO fourth (PartitionKey, RowKey, ratio) SELECT 'p', '3', CAST(long AS DOUBLE) FROM fourth WHERE RowKey = '1'",
         "INSERT INTO fourth (PartitionKey, RowKey, ratio) SELECT 'p', '4', n FROM first",
@@ -366,4 +400,112 @@ async fn statements_that_change_or_delete_entities_say_what_to_use() {
         assert!(error.contains("is not supported") && error.contains(expected), "{error}");
     }
     assert_eq!(all.ask("SELECT count(*), max(number) FROM orders").await.unwrap(), ["3000 2999"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_that_would_do_nothing_are_refused() {
+    let all = Fixture::start().await;
+    all.ask(ORDERS).await.unwrap();
+    for (statement, expected) in [
+        ("CREATE INDEX few ON orders (number)", "CREATE INDEX is not supported"),
+        ("CREATE DATABASE shop", "ROWKEY_CONNECTION_STRING_"),
+        ("CREATE SCHEMA shop", "ROWKEY_CONNECTION_STRING_"),
+        (
+            "CREATE TABLE parts (PartitionKey TEXT, RowKey TEXT, a INT NOT NULL)",
+            "column a of the table parts",
+        ),
+        (
+            "PREPARE p (INT) AS INSERT INTO orders (PartitionKey, RowKey, number) VALUES ('p', 'r', $1)",
+            "PREPARE",
+        ),
+    ] {
+        let error = all.fails(statement).await;
+        assert!(error.contains(expected), "{statement}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_property_that_the_sample_did_not_show_is_lost_in_no_copy() {
+    let all = Fixture::start().await;
+    all.ask(ORDERS).await.unwrap();
+    let mut seldom = DynamicEntity::new("p3", "001501x");
+    seldom.set("number", 1_i64);
+    seldom.set("seldom", 7_i32);
+    all.account.table("orders").insert(&seldom).await.unwrap();
+    let key = || Key::<DynamicEntity>::new("p3", "001501x");
+    let path = std::env::temp_dir().join(format!("rowkey-{}.parquet", std::process::id()));
+    let copies = [
+        "REPLACE INTO orders SELECT * FROM orders WHERE PartitionKey = 'p3'".to_owned(),
+        "CREATE TABLE copies AS SELECT * FROM orders".to_owned(),
+        "INSERT INTO copies SELECT * FROM orders WHERE number < 5".to_owned(),
+        format!("COPY (SELECT * FROM orders) TO '{}' STORED AS PARQUET", path.display()),
+    ];
+    for copy in &copies {
+        let error = all.fails(copy).await;
+        let expected = "has the property seldom (Edm.Int32), which is no column";
+        assert!(error.contains(expected), "{copy}: {error}");
+        assert!(
+            error.contains(
+                "CREATE TABLE IF NOT EXISTS orders (PartitionKey TEXT, RowKey TEXT, seldom INT)"
+            ),
+            "{error}"
+        );
+    }
+    let stored = all.account.table("orders").get(key()).await.unwrap().unwrap().entity;
+    assert_eq!(stored.get("seldom"), Some(&Value::Int32(7)));
+    // What copies no rows reads what it needs.
+    assert_eq!(
+        all.ask("SELECT count(*), sum(number), max(quarter) FROM orders WHERE even")
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+    let sums = "CREATE TABLE sums AS SELECT PartitionKey, 'all' AS RowKey, sum(number) AS n, bool_and(even) AS e, sum(quarter) AS q \
+                FROM orders GROUP BY PartitionKey";
+    assert_eq!(all.ask(sums).await.unwrap(), ["7"]);
+    // The advice.
+    all.ask("CREATE TABLE IF NOT EXISTS orders (PartitionKey TEXT, RowKey TEXT, seldom INT)")
+        .await
+        .unwrap();
+    assert_eq!(
+        all.ask("SELECT seldom, number FROM orders WHERE RowKey = '001501x'").await.unwrap(),
+        ["7 1"]
+    );
+    all.ask("DROP TABLE copies").await.unwrap();
+    for copy in &copies {
+        all.ask(copy).await.unwrap();
+    }
+    for table in ["orders", "copies"] {
+        let stored = all.account.table(table).get(key()).await.unwrap().unwrap().entity;
+        assert_eq!(stored.get("seldom"), Some(&Value::Int32(7)), "{table}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    let null =
+        Fixture::with(SessionOptions::default().mismatch(rowkey_datafusion::Mismatch::Null)).await;
+    null.ask(ORDERS).await.unwrap();
+    null.account.table("orders").insert(&seldom).await.unwrap();
+    assert_eq!(null.ask("CREATE TABLE copies AS SELECT * FROM orders").await.unwrap(), ["3001"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_that_does_not_fit_says_which_columns_there_are() {
+    let all = Fixture::start().await;
+    all.ask(ORDERS).await.unwrap();
+    // As another program has created it.
+    all.account.table("empty").create().await.unwrap();
+    for insert in [
+        "INSERT INTO empty SELECT * FROM orders",
+        "INSERT INTO empty (PartitionKey, RowKey, number) VALUES ('p', 'r', 1)",
+    ] {
+        let error = all.fails(insert).await;
+        assert!(error.contains("CREATE TABLE IF NOT EXISTS empty ("), "{insert}: {error}");
+    }
+    let error = all.fails("INSERT INTO orders VALUES ('p', 'r', 1)").await;
+    assert!(error.contains("PartitionKey, RowKey, Timestamp, number, even, quarter"), "{error}");
+    let error = all.fails("INSERT INTO orders SELECT 'p', 'r', 1").await;
+    assert!(error.contains("PartitionKey, RowKey, Timestamp, number, even, quarter"), "{error}");
+    let columns = "CREATE TABLE IF NOT EXISTS empty (PartitionKey TEXT, RowKey TEXT, number BIGINT, even BOOLEAN, quarter DOUBLE)";
+    all.ask(columns).await.unwrap();
+    assert_eq!(all.ask("INSERT INTO empty SELECT * FROM orders").await.unwrap(), ["3000"]);
 }
