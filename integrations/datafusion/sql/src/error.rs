@@ -39,7 +39,7 @@ impl From<Exit> for ExitCode {
 }
 
 /// Why a statement failed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Error {
     exit: Exit,
     text: String,
@@ -74,14 +74,28 @@ impl fmt::Display for Error {
     }
 }
 
+/// It travels inside of errors of the engine.
+impl std::error::Error for Error {}
+
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Self {
-        if let Some(exit) = closed(&error) {
+        Self::from(&error)
+    }
+}
+
+impl From<&DataFusionError> for Error {
+    fn from(error: &DataFusionError) -> Self {
+        if let DataFusionError::External(inner) = error.find_root()
+            && let Some(error) = inner.downcast_ref::<Self>()
+        {
+            return error.clone();
+        }
+        if let Some(exit) = closed(error) {
             return Self::new(exit, "");
         }
         let is_planning = error.to_string().contains(PLANNING);
-        let text = text(&error);
-        let exit = match service_error(&error) {
+        let text = text(error);
+        let exit = match service_error(error) {
             Some(service) => of_service(service.kind()),
             None => of_engine(error.find_root(), &text),
         };
@@ -172,6 +186,10 @@ fn of_files<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e File
 fn closed(error: &DataFusionError) -> Option<Exit> {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = source {
+        // A connection to the service, which may also be such a pipe.
+        if error.is::<rowkey::Error>() {
+            return None;
+        }
         if error
             .downcast_ref::<io::Error>()
             .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
