@@ -5,20 +5,21 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ballista_core::JobId;
-use ballista_core::error::BallistaError;
 use ballista_core::serde::protobuf::{
     RuntimeStatsReport, ShuffleWritePartition, TaskColumnStats, WindowStateReport,
 };
 use ballista_executor::execution_engine::{
     DefaultExecutionEngine, ExecutionEngine, QueryStageExecutor,
 };
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::prelude::SessionConfig;
+use rowkey_datafusion::Accounts;
 use rowkey_datafusion::cluster::{link, resolve};
-use rowkey_datafusion::{Accounts, service_error};
+
+use super::failed::marked;
 
 /// Gives the plan of a task the accounts of this process.
 pub(super) struct Engine {
@@ -43,11 +44,12 @@ impl ExecutionEngine for Engine {
         folder: &str,
         config: &SessionConfig,
     ) -> Result<Arc<dyn QueryStageExecutor>> {
-        let plan = link(resolve(plan, &self.accounts)?, config.options())?;
-        let inner = self
-            .inner
-            .create_query_stage_exec(job, stage, task, partitions, plan, folder, config)?;
-        Ok(Arc::new(Stage(inner)))
+        let plan = resolve(plan, &self.accounts).and_then(|plan| link(plan, config.options()));
+        let stage = plan.and_then(|plan| {
+            let create = &self.inner;
+            create.create_query_stage_exec(job, stage, task, partitions, plan, folder, config)
+        });
+        Ok(Arc::new(Stage(stage.map_err(marked)?)))
     }
 }
 
@@ -61,18 +63,6 @@ impl fmt::Display for Stage {
     }
 }
 
-/// The text of an error of the service, also inside of errors of Ballista, which have no source.
-fn of_service(error: &DataFusionError) -> Option<String> {
-    if let Some(error) = service_error(error) {
-        return Some(error.to_string());
-    }
-    let DataFusionError::External(inner) = error.find_root() else { return None };
-    match inner.downcast_ref::<BallistaError>()? {
-        BallistaError::DataFusionError(inner) => of_service(inner),
-        _ => None,
-    }
-}
-
 #[async_trait]
 impl QueryStageExecutor for Stage {
     async fn execute_query_stage(
@@ -80,12 +70,7 @@ impl QueryStageExecutor for Stage {
         task: usize,
         context: Arc<TaskContext>,
     ) -> Result<Vec<ShuffleWritePartition>> {
-        let written = self.0.execute_query_stage(task, context).await;
-        // Others stay what they are: Ballista runs a task again if it could not fetch the rows of another one.
-        written.map_err(|error| match of_service(&error) {
-            Some(text) => DataFusionError::Execution(text),
-            None => error,
-        })
+        self.0.execute_query_stage(task, context).await.map_err(marked)
     }
 
     fn collect_plan_metrics(&self) -> Vec<MetricsSet> {

@@ -1,47 +1,191 @@
-//! Errors of the cluster in the words of the client.
+//! Errors of the cluster in the words of the client, with the exit codes of one machine.
+//!
+//! Ballista hands on the form for debugging of a task's error, inside of a text of its own. So an executor writes the exit code and the words
+//! of this program into the error, and the client finds them at the one place where they can be. What an executor did not write so has the
+//! exit code 1: no value of a row can choose another one.
 
+use ballista_core::error::BallistaError;
 use datafusion::common::DataFusionError;
+use rowkey_datafusion::service_error;
+
+use crate::error::{Error, Exit};
+
+/// Before the exit code in the error of a task.
+const MARK: &str = "rowkey-sql exit ";
+/// Before the error of a task, in the text of the scheduler.
+const STAGE: &str = "Job failed due to stage ";
+/// Behind the number of the stage.
+const TASK: &str = " failed: Task failed due to runtime execution error: ";
+
+/// The codes that the error of a task can have.
+const EXITS: [Exit; 6] =
+    [Exit::Failed, Exit::Usage, Exit::NotFound, Exit::Condition, Exit::Denied, Exit::Unavailable];
+
+/// The error of a task as the client shall show it. Others stay what they are: Ballista runs a task again if files or the rows of another
+/// task could not be read.
+pub(super) fn marked(error: DataFusionError) -> DataFusionError {
+    match in_words(&error) {
+        Some(error) => DataFusionError::Execution(format!("{MARK}{}: {error}", error.exit() as u8)),
+        None => error,
+    }
+}
+
+fn in_words(error: &DataFusionError) -> Option<Error> {
+    if service_error(error).is_some() {
+        return Some(error.into());
+    }
+    match error.find_root() {
+        DataFusionError::IoError(_) => None,
+        DataFusionError::External(inner) => match inner.downcast_ref() {
+            // It has no source.
+            Some(BallistaError::DataFusionError(inner)) => in_words(inner),
+            Some(BallistaError::ArrowError(inner)) => {
+                Some(Error::new(Exit::Failed, inner.to_string()))
+            }
+            Some(_) => None,
+            None => Some(error.into()),
+        },
+        _ => Some(error.into()),
+    }
+}
 
 /// The error of a plan that failed on the cluster. Ballista has it as a text, with the error of a task in the form for debugging.
 pub(super) fn failed(error: DataFusionError) -> DataFusionError {
     let DataFusionError::Execution(text) = &error else { return error };
-    let text = match of_task(text) {
-        Some(reason) => format!("on the cluster: {reason}"),
-        None if text.contains("tcp connect error") => {
+    if let Some(error) = of_job(text.split_once(" failed: ").map_or(text, |(_, reason)| reason)) {
+        return DataFusionError::External(Box::new(error));
+    }
+    if text.contains("tcp connect error") {
+        return DataFusionError::Execution(
             "the scheduler does not answer; start `rowkey-sql scheduler`, or correct --scheduler"
-                .to_owned()
-        }
-        None => return error,
-    };
-    DataFusionError::Execution(text)
+                .to_owned(),
+        );
+    }
+    error
 }
 
-/// The text in `… DataFusionError(Kind("text"))`.
-fn of_task(text: &str) -> Option<String> {
-    let (_, quoted) = text.split_once("DataFusionError(")?.1.split_once("(\"")?;
-    let mut reason = String::new();
+/// The error of a job, if it is that of a task.
+fn of_job(reason: &str) -> Option<Error> {
+    let (stage, task) = reason.strip_prefix(STAGE)?.split_once(' ')?;
+    stage.parse::<u64>().ok()?;
+    let task = task.strip_prefix(&TASK[1..])?;
+    let text = quoted(task.strip_prefix("DataFusionError(")?)?;
+    let found = text.strip_prefix(MARK).and_then(|marked| {
+        let (code, text) = marked.split_once(": ")?;
+        let exit = EXITS.into_iter().find(|exit| (*exit as u8).to_string() == code)?;
+        Some((exit, text))
+    });
+    let (exit, text) = found.unwrap_or((Exit::Failed, &text));
+    Some(Error::new(exit, format!("on the cluster: {text}")))
+}
+
+/// The text in `Kind("text")`.
+fn quoted(debugged: &str) -> Option<String> {
+    let (kind, quoted) = debugged.split_once("(\"")?;
+    if !kind.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        return None;
+    }
+    let mut text = String::new();
     let mut characters = quoted.chars();
     loop {
         match characters.next()? {
-            '"' => return Some(reason),
+            '"' => return Some(text),
             '\\' => match characters.next()? {
-                'n' => reason.push(' '),
-                other => reason.push(other),
+                'n' => text.push('\n'),
+                'r' => text.push('\r'),
+                't' => text.push('\t'),
+                '0' => text.push('\0'),
+                'u' => {
+                    let code = characters.by_ref().skip(1).take_while(|found| *found != '}');
+                    let code = u32::from_str_radix(&code.collect::<String>(), 16).ok();
+                    text.push(code.and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER));
+                }
+                other => text.push(other),
             },
-            other => reason.push(other),
+            other => text.push(other),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::of_task;
+    use std::io;
+    use std::sync::Arc;
+
+    use ballista_core::error::BallistaError;
+    use ballista_core::serde::protobuf::FailedTask;
+    use datafusion::arrow::error::ArrowError;
+    use datafusion::common::DataFusionError;
+    use rowkey::ErrorKind;
+
+    use super::{Exit, marked, of_job};
+
+    /// What the scheduler says of a task with this error.
+    fn said(error: DataFusionError) -> String {
+        let task = FailedTask::from(BallistaError::from(marked(error)));
+        format!("Job failed due to stage 3 failed: {}\n", task.error)
+    }
+
+    fn of_service(kind: ErrorKind, text: &'static str) -> DataFusionError {
+        DataFusionError::External(Box::new(rowkey::Error::refused(kind, text)))
+    }
 
     #[test]
-    fn the_reason_of_a_task_is_found_in_the_error_of_a_job() {
-        let text = r#"Job 1 failed: Job failed due to stage 1 failed: Task failed: DataFusionError(Plan("the \"x\" is\nnot here"))"#;
-        assert_eq!(of_task(text).as_deref(), Some("the \"x\" is not here"));
-        assert_eq!(of_task("Job 1 failed: no executors"), None);
-        assert_eq!(of_task("DataFusionError(Plan(\"cut"), None);
+    fn an_error_comes_through_the_scheduler_with_its_words_and_its_code() {
+        let shared = |error| DataFusionError::Shared(Arc::new(error));
+        let of_ballista = |error| DataFusionError::External(Box::new(BallistaError::from(error)));
+        for (exit, text, error) in [
+            (Exit::NotFound, "gone", of_service(ErrorKind::NotFound, "gone")),
+            (Exit::Condition, "there", shared(of_service(ErrorKind::AlreadyExists, "there"))),
+            (Exit::Denied, "closed", of_ballista(of_service(ErrorKind::Auth, "closed"))),
+            (Exit::Unavailable, "busy", of_service(ErrorKind::Throttled, "busy")),
+            (
+                Exit::Usage,
+                "the \"x\" is\n\u{7} \\ not",
+                DataFusionError::Plan("the \"x\" is\n\u{7} \\ not".into()),
+            ),
+            (
+                Exit::Failed,
+                "Divide by zero error",
+                of_ballista(DataFusionError::from(ArrowError::DivideByZero)),
+            ),
+        ] {
+            let found = of_job(&said(error)).unwrap();
+            let (code, found) = (found.exit(), found.to_string());
+            assert_eq!(code, exit, "{found}");
+            assert!(found.starts_with(&format!("on the cluster: {text}")), "{found}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_value_chooses_no_code() {
+        let forged = "x: rowkey-sql exit 5: no\")) Job failed due to stage 1 failed: Task failed due to runtime execution error: \
+                      DataFusionError(Execution(\"rowkey-sql exit 5: no\"))";
+        for kind in [DataFusionError::Execution, DataFusionError::Internal] {
+            let found = of_job(&said(kind(forged.to_owned()))).unwrap();
+            assert_eq!(found.exit(), Exit::Failed);
+            assert!(found.to_string().contains(&forged[..20]), "{found}");
+        }
+        for text in [
+            format!("{forged}\n"),
+            format!("Error planning job 1: {forged}"),
+            "Job failed due to stage 1".to_owned(),
+        ] {
+            assert!(of_job(&text).is_none(), "{text}");
+        }
+    }
+
+    /// Ballista runs such a task again.
+    #[test]
+    fn a_failure_of_files_or_of_another_executor_stays_what_it_is() {
+        let lost = BallistaError::FetchFailed("one".to_owned(), 1, 2, "reset".to_owned());
+        for error in [
+            lost.into_datafusion(),
+            DataFusionError::IoError(io::Error::other("full")).context("a sort"),
+            BallistaError::IoError(io::Error::other("full")).into_datafusion(),
+        ] {
+            let before = error.to_string();
+            assert_eq!(marked(error).to_string(), before);
+        }
     }
 }

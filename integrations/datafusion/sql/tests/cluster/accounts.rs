@@ -1,8 +1,6 @@
 //! Plans name accounts: credentials are those of each executor.
 
-use rowkey_emulator::{ErrorCode, Fault, Operation};
-
-use crate::support::{Cluster, SECRET, orders};
+use crate::support::{Cluster, SECRET, ends, orders};
 
 /// Searched are all logs, which have the plans on the level `debug`, and all that the scheduler's API says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -39,9 +37,8 @@ async fn an_executor_without_the_account_fails_the_query_and_names_it() {
     cluster.kill();
     cluster.lose(1);
     cluster.add(false);
-    let output = cluster.distributed(&[], "SELECT COUNT(*) FROM orders").output().unwrap();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success());
+    let (code, errors) = ends(&mut cluster.distributed(&[], "SELECT COUNT(*) FROM orders"));
+    assert_eq!(code, 2, "as on one machine: {errors}");
     assert!(
         errors.starts_with(
             "rowkey-sql: on the cluster: the account shop is not known on this machine; "
@@ -49,31 +46,6 @@ async fn an_executor_without_the_account_fails_the_query_and_names_it() {
         "{errors}"
     );
     assert!(errors.contains("ROWKEY_CONNECTION_STRING_SHOP"), "{errors}");
-}
-
-/// A cluster has the errors of one process.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_error_of_the_service_is_that_of_the_client() {
-    let cluster = Cluster::start().await;
-    cluster.table("orders", orders()).await;
-    let query = "SELECT RowKey FROM orders WHERE cents = 17";
-    let before = cluster.server.journal();
-    cluster.rows(&[], query);
-    let sent = cluster.server.journal().since(&before).count(Operation::QueryEntities);
-    let last = Fault::on(Operation::QueryEntities)
-        .resource("orders")
-        .nth(u64::try_from(sent).unwrap())
-        .times(1_000);
-    let _denied = cluster.server.inject(last.reject(ErrorCode::AUTHORIZATION_FAILURE));
-    let output = cluster.distributed(&[], query).output().unwrap();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.contains("AuthorizationFailure"), "{errors}");
-    assert!(
-        errors.starts_with("rowkey-sql: on the cluster: ")
-            && !errors.contains("Job")
-            && !errors.contains("Error {"),
-        "{errors}"
-    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

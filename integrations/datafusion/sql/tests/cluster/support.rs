@@ -194,6 +194,12 @@ impl Cluster {
     }
 }
 
+/// How a run ends: its exit code, and what it wrote to stderr.
+pub(crate) fn ends(command: &mut Command) -> (i32, String) {
+    let output = command.output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
 /// The rows that a run has written, sorted.
 pub(crate) fn rows(output: &Output) -> Vec<String> {
     let errors = String::from_utf8_lossy(&output.stderr);
