@@ -73,7 +73,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) memory_limit: Option<u32>,
     /// Run queries on the cluster with this scheduler.
-    #[arg(long, value_name = "HOST:PORT", help_heading = "Connection")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = cluster::address, help_heading = "Connection")]
     pub(crate) scheduler: Option<String>,
     /// The default account is that of the connection string in this environment variable.
     #[arg(long, value_name = "NAME", conflicts_with = "emulator", help_heading = "Connection")]

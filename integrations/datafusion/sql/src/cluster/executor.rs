@@ -11,6 +11,7 @@ use clap::Args;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use rowkey_datafusion::{Accounts, SessionOptions, session_of};
 
+use super::address::{address, parts};
 use super::engine::Engine;
 use super::{codec, log};
 use crate::error::{Error, Exit, Result};
@@ -32,7 +33,7 @@ const HEARTBEAT_SECONDS: u64 = 1;
 #[command(before_help = EXAMPLES, after_help = ENDING)]
 pub(crate) struct Executor {
     /// The scheduler.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     scheduler: String,
     /// The port from which clients and other executors fetch rows. 0: one that is free.
     #[arg(short, long, default_value_t = 0)]
@@ -63,7 +64,7 @@ pub(crate) struct Executor {
 impl Executor {
     pub(crate) async fn run(self) -> Result<()> {
         log::start(&self.log);
-        let (host, port) = self.scheduler()?;
+        let (host, port) = parts(&self.scheduler).map_err(Error::usage)?;
         // Without any account there is nothing to run, which is better said now.
         let accounts = Accounts::from_env()?;
         let [rows, tasks] = self.ports()?;
@@ -127,17 +128,6 @@ impl Executor {
                     self.scheduler
                 ),
             )
-        })
-    }
-
-    fn scheduler(&self) -> Result<(&str, u16)> {
-        let parts = self.scheduler.rsplit_once(':');
-        let parts = parts.and_then(|(host, port)| Some((host, port.parse().ok()?)));
-        parts.ok_or_else(|| {
-            Error::usage(format!(
-                "{} is not HOST:PORT; write --scheduler localhost:50050",
-                self.scheduler
-            ))
         })
     }
 

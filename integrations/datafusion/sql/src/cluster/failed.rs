@@ -8,6 +8,7 @@ use ballista_core::error::BallistaError;
 use datafusion::common::DataFusionError;
 use rowkey_datafusion::service_error;
 
+use super::lost;
 use crate::error::{Error, Exit};
 
 /// Before the exit code in the error of a task.
@@ -15,7 +16,9 @@ const MARK: &str = "rowkey-sql exit ";
 /// Before the error of a task, in the text of the scheduler.
 const STAGE: &str = "Job failed due to stage ";
 /// Behind the number of the stage.
-const TASK: &str = " failed: Task failed due to runtime execution error: ";
+const FAILED: &str = " failed: ";
+/// Before the error of a task, behind that.
+const TASK: &str = "Task failed due to runtime execution error: ";
 
 /// The codes that the error of a task can have.
 const EXITS: [Exit; 6] =
@@ -49,27 +52,34 @@ fn in_words(error: &DataFusionError) -> Option<Error> {
     }
 }
 
-/// The error of a plan that failed on the cluster. Ballista has it as a text, with the error of a task in the form for debugging.
-pub(super) fn failed(error: DataFusionError) -> DataFusionError {
-    let DataFusionError::Execution(text) = &error else { return error };
-    if let Some(error) = of_job(text.split_once(" failed: ").map_or(text, |(_, reason)| reason)) {
-        return DataFusionError::External(Box::new(error));
-    }
-    if text.contains("tcp connect error") {
-        return DataFusionError::Execution(
-            "the scheduler does not answer; start `rowkey-sql scheduler`, or correct --scheduler"
-                .to_owned(),
-        );
-    }
-    error
+/// The error of a job that failed, from the text of the scheduler.
+pub(super) fn of_job(reason: &str, scheduler: &str) -> Error {
+    let reason = reason.trim_end();
+    let found = of_task(reason)
+        .or_else(|| lost::of_job(reason, scheduler))
+        .or_else(|| lost::of_stage(of_stage(reason)?));
+    // At least in the words of the engine, if it has some.
+    found.unwrap_or_else(|| {
+        let words = reason.match_indices("(\"").find_map(|(at, _)| quoted(&reason[at + 2..]));
+        let words = words.unwrap_or_else(|| reason.to_owned());
+        Error::new(Exit::Failed, format!("on the cluster: {words}"))
+    })
 }
 
-/// The error of a job, if it is that of a task.
-fn of_job(reason: &str) -> Option<Error> {
-    let (stage, task) = reason.strip_prefix(STAGE)?.split_once(' ')?;
-    stage.parse::<u64>().ok()?;
-    let task = task.strip_prefix(&TASK[1..])?;
-    let text = quoted(task.strip_prefix("DataFusionError(")?)?;
+/// What the scheduler says of a stage that failed.
+fn of_stage(reason: &str) -> Option<&str> {
+    let (stage, reason) = reason.strip_prefix(STAGE)?.split_once(FAILED)?;
+    stage.parse::<u64>().is_ok().then_some(reason)
+}
+
+/// The error of a task that no other executor runs again.
+fn of_task(reason: &str) -> Option<Error> {
+    let task = of_stage(reason)?.strip_prefix(TASK)?.strip_prefix("DataFusionError(")?;
+    let (kind, text) = task.split_once("(\"")?;
+    if !kind.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        return None;
+    }
+    let text = quoted(text)?;
     let found = text.strip_prefix(MARK).and_then(|marked| {
         let (code, text) = marked.split_once(": ")?;
         let exit = EXITS.into_iter().find(|exit| (*exit as u8).to_string() == code)?;
@@ -79,14 +89,10 @@ fn of_job(reason: &str) -> Option<Error> {
     Some(Error::new(exit, format!("on the cluster: {text}")))
 }
 
-/// The text in `Kind("text")`.
+/// The text that begins behind a quotation mark.
 fn quoted(debugged: &str) -> Option<String> {
-    let (kind, quoted) = debugged.split_once("(\"")?;
-    if !kind.bytes().all(|byte| byte.is_ascii_alphabetic()) {
-        return None;
-    }
     let mut text = String::new();
-    let mut characters = quoted.chars();
+    let mut characters = debugged.chars();
     loop {
         match characters.next()? {
             '"' => return Some(text),
@@ -118,7 +124,7 @@ mod tests {
     use datafusion::common::DataFusionError;
     use rowkey::ErrorKind;
 
-    use super::{Exit, marked, of_job};
+    use super::{Exit, marked, of_job, of_task};
 
     /// What the scheduler says of a task with this error.
     fn said(error: DataFusionError) -> String {
@@ -150,7 +156,7 @@ mod tests {
                 of_ballista(DataFusionError::from(ArrowError::DivideByZero)),
             ),
         ] {
-            let found = of_job(&said(error)).unwrap();
+            let found = of_task(&said(error)).unwrap();
             let (code, found) = (found.exit(), found.to_string());
             assert_eq!(code, exit, "{found}");
             assert!(found.starts_with(&format!("on the cluster: {text}")), "{found}");
@@ -162,7 +168,7 @@ mod tests {
         let forged = "x: rowkey-sql exit 5: no\")) Job failed due to stage 1 failed: Task failed due to runtime execution error: \
                       DataFusionError(Execution(\"rowkey-sql exit 5: no\"))";
         for kind in [DataFusionError::Execution, DataFusionError::Internal] {
-            let found = of_job(&said(kind(forged.to_owned()))).unwrap();
+            let found = of_task(&said(kind(forged.to_owned()))).unwrap();
             assert_eq!(found.exit(), Exit::Failed);
             assert!(found.to_string().contains(&forged[..20]), "{found}");
         }
@@ -171,7 +177,8 @@ mod tests {
             format!("Error planning job 1: {forged}"),
             "Job failed due to stage 1".to_owned(),
         ] {
-            assert!(of_job(&text).is_none(), "{text}");
+            assert!(of_task(&text).is_none(), "{text}");
+            assert_eq!(of_job(&text, "here:1").exit(), Exit::Failed);
         }
     }
 
@@ -186,6 +193,39 @@ mod tests {
         ] {
             let before = error.to_string();
             assert_eq!(marked(error).to_string(), before);
+        }
+    }
+
+    #[test]
+    fn the_schedulers_reasons_are_said_in_plain_words() {
+        for (exit, words, reason) in [
+            (Exit::Unavailable, "--patience", "Cancelled"),
+            (
+                Exit::Unavailable,
+                "executor --scheduler here:1",
+                "all executors were lost and no executor re-registered within 3s; no executors remain to run the tasks for this job",
+            ),
+            (
+                Exit::Unavailable,
+                "do not get rows from each other",
+                "Job failed due to stage 2 failed: Stage 2 has failed 4 times, most recent failure reason: \"GrpcActionError(x)\"\n",
+            ),
+            (
+                Exit::Failed,
+                "--work-dir",
+                "Job failed due to stage 2 failed: Task 3 in Stage 2 failed 4 times, fail the stage, most recent failure reason: \"IoError\"\n",
+            ),
+            (
+                Exit::Failed,
+                "on the cluster: no \"way\"",
+                r#"Error planning job 1: DataFusionError(Plan("no \"way\""))"#,
+            ),
+            (Exit::Failed, "on the cluster: something", "something"),
+        ] {
+            let error = of_job(reason, "here:1");
+            assert_eq!(error.exit(), exit, "{error}");
+            let error = error.to_string();
+            assert!(error.contains(words) && !error.contains("Error"), "{error}");
         }
     }
 }

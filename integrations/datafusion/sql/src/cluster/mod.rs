@@ -1,14 +1,18 @@
 //! Plans that a cluster runs, and the processes of a cluster.
 //!
-//! - `client`: what runs here and what on the cluster · `remote`: submits plans · `failed`: their errors
+//! - `client`: what runs here and what on the cluster · `remote`: the part there · `job`: submits it, waits for it, cancels it
+//! - `failed`: errors of plans · `lost`: errors of processes that are not there · `address`: where a scheduler listens
 //! - `scheduler`, `executor`: the processes · `engine`: what an executor does with a plan
 //! - `log`: what they log
 
+mod address;
 mod client;
 mod engine;
 mod executor;
 mod failed;
+mod job;
 mod log;
+mod lost;
 mod remote;
 mod scheduler;
 
@@ -17,6 +21,7 @@ use std::sync::Arc;
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use rowkey_datafusion::cluster::TableCodec;
 
+pub(crate) use address::address;
 pub(crate) use client::{execute, upgraded};
 pub(crate) use executor::Executor;
 pub(crate) use scheduler::Scheduler;

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use ballista_core::execution_plans::execute_physical_plan;
 use ballista_core::extension::SessionConfigExt as _;
+use ballista_core::serde::protobuf::execute_query_params::Query;
+use ballista_core::serde::protobuf::{ExecuteQueryParams, KeyValuePair};
+use ballista_core::utils::GrpcClientConfig;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -15,26 +16,12 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
+use datafusion_proto::physical_plan::AsExecutionPlan as _;
 use datafusion_proto::protobuf::PhysicalPlanNode;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream};
 use rowkey_datafusion::cluster::prepare;
-use tokio::net::TcpStream;
-use tokio::time::sleep;
 
-use super::codec;
-use super::failed::failed;
-
-/// How long a client waits for a scheduler that is being started.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Waits until the scheduler listens, or as long as is sensible: then the error is that of the plan.
-#[expect(clippy::disallowed_methods, reason = "a process is waited for, not a clock of a test")]
-async fn reach(scheduler: &str) {
-    let started = Instant::now();
-    while TcpStream::connect(scheduler).await.is_err() && started.elapsed() < PATIENCE {
-        sleep(Duration::from_millis(200)).await;
-    }
-}
+use super::{codec, job};
 
 /// Sends a plan to the scheduler when it is executed, and has the rows of its partitions one after the other.
 #[derive(Debug)]
@@ -98,23 +85,25 @@ impl ExecutionPlan for RemoteExec {
             return internal_err!("a remote plan has one partition");
         }
         let plan = prepare(Arc::clone(&self.plan))?;
-        let (scheduler, url) = (self.scheduler.clone(), format!("http://{}", self.scheduler));
-        let rows = async move {
-            let config = context.session_config().clone();
-            let (ballista, codec) = (config.ballista_config(), codec());
-            let session = context.session_id();
-            reach(&scheduler).await;
-            execute_physical_plan::<PhysicalPlanNode>(
-                url,
-                &ballista,
-                plan,
-                codec.as_ref(),
-                session,
-                config,
-            )
-            .await
+        let mut message = Vec::new();
+        PhysicalPlanNode::try_from_physical_plan(plan, codec().as_ref())?
+            .try_encode(&mut message)?;
+        let config = context.session_config();
+        let settings = config.options().entries().into_iter();
+        let settings =
+            settings.map(|entry| KeyValuePair { key: entry.key, value: entry.value }).collect();
+        let session_id = context.session_id();
+        let request = ExecuteQueryParams {
+            // Both are for the log of the scheduler.
+            operation_id: session_id.clone(),
+            session_id,
+            settings,
+            query: Some(Query::PhysicalPlan(message)),
         };
-        let rows = stream::once(rows).try_flatten().map_err(failed);
+        let limits = GrpcClientConfig::from(&config.ballista_config());
+        let rows = job::run(self.scheduler.clone(), request, limits)
+            .map_err(|error| DataFusionError::External(Box::new(error)));
+        let rows = stream::once(rows).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows.boxed())))
     }
 }

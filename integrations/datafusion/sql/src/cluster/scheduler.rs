@@ -1,15 +1,21 @@
 //! `rowkey-sql scheduler`: divides plans among executors.
 
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use ballista_core::JobId;
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
+use ballista_scheduler::scheduler_server::SchedulerServer;
 use clap::Args;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use tokio::net::TcpListener;
+use tokio::time::sleep;
 
 use super::{codec, log};
 use crate::error::{Error, Exit, Result};
@@ -43,7 +49,7 @@ pub(crate) struct Scheduler {
     /// An executor that is silent for so long is lost: others run its tasks again.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(3..))]
     executor_timeout: u64,
-    /// How long a query waits if all executors are lost, before it fails.
+    /// How long a statement waits without any executor, before it fails.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
     /// What to log to stderr, as `warn` or `info,datafusion=warn`.
@@ -76,6 +82,37 @@ impl Scheduler {
             create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config));
         let scheduler = scheduler.await.map_err(failed)?;
         writeln!(io::stdout(), "the scheduler listens at {bind}:{port}")?;
-        start_grpc_service_with_listener(listener, scheduler).await.map_err(failed)
+        let patience = Duration::from_secs(self.patience);
+        tokio::select! {
+            ended = start_grpc_service_with_listener(listener, scheduler.clone()) => ended.map_err(failed),
+            never = watch(scheduler, patience) => match never {},
+        }
+    }
+}
+
+/// Cancels statements that wait too long for an executor. Ballista fails those alone whose executors it loses, and others wait for ever.
+#[expect(clippy::disallowed_methods, reason = "a process is waited for, not a clock of a test")]
+async fn watch(
+    scheduler: SchedulerServer<LogicalPlanNode, PhysicalPlanNode>,
+    patience: Duration,
+) -> Infallible {
+    let mut waiting: HashMap<JobId, Instant> = HashMap::new();
+    loop {
+        sleep(Duration::from_secs(1)).await;
+        let executors = scheduler.state.executor_manager.get_executors_state().await;
+        if !executors.is_ok_and(|executors| executors.is_empty()) {
+            waiting.clear();
+            continue;
+        }
+        let jobs = scheduler.state.task_manager.get_running_job_cache();
+        waiting.retain(|job, _| jobs.contains_key(job));
+        for job in jobs.keys() {
+            let since = *waiting.entry(job.clone()).or_insert_with(Instant::now);
+            // Ballista is first, whose reason says more.
+            if since.elapsed() > patience + Duration::from_secs(2) {
+                // It fails if the scheduler ends.
+                let _ = scheduler.cancel_job(job.clone()).await;
+            }
+        }
     }
 }

@@ -47,17 +47,3 @@ async fn an_executor_without_the_account_fails_the_query_and_names_it() {
     );
     assert!(errors.contains("ROWKEY_CONNECTION_STRING_SHOP"), "{errors}");
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_scheduler_that_does_not_run_is_said() {
-    let cluster = Cluster::start().await;
-    cluster.table("orders", orders()).await;
-    let mut client = cluster.client(&["--scheduler", "127.0.0.1:1"], "SELECT COUNT(*) FROM orders");
-    let output = client.output().unwrap();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success());
-    assert!(
-        errors.contains("the scheduler does not answer; start `rowkey-sql scheduler`"),
-        "{errors}"
-    );
-}

@@ -1,7 +1,7 @@
 //! A cluster of processes: a scheduler, executors and clients.
 //!
 //! - `queries`: rows are those of one process · `killed`: executors that are killed · `accounts`: names instead of credentials
-//! - `errors`: words and exit codes · `leaves`: a defect of Ballista · `support`: the processes
+//! - `errors`: words and exit codes · `lost`: schedulers and executors that are not there · `leaves`: a defect of Ballista · `support`: the processes
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,5 +9,6 @@ mod accounts;
 mod errors;
 mod killed;
 mod leaves;
+mod lost;
 mod queries;
 mod support;

@@ -67,24 +67,23 @@ fn program() -> Command {
 impl Cluster {
     /// A scheduler and two executors.
     pub(crate) async fn start() -> Self {
-        let server = Server::builder().account("shop", [SECRET]).start().await.unwrap();
-        let storage = StorageAccount::from_connection_string(server.connection_string()).unwrap();
-        // All that is logged, because it is searched for the secret.
-        let (scheduler, line) = Process::start(program().args([
-            "scheduler",
-            "--port",
-            "0",
-            "--executor-timeout",
-            "3",
-            "--log",
-            "debug",
-        ]));
-        let address = line.strip_prefix("the scheduler listens at ").unwrap().to_owned();
-        let mut cluster = Self { server, storage, scheduler, executors: Vec::new(), address };
+        let mut cluster = Self::without_executors(&[]).await;
         for _ in 0..2 {
             cluster.add(true);
         }
         cluster
+    }
+
+    /// A scheduler with these arguments.
+    pub(crate) async fn without_executors(args: &[&str]) -> Self {
+        let server = Server::builder().account("shop", [SECRET]).start().await.unwrap();
+        let storage = StorageAccount::from_connection_string(server.connection_string()).unwrap();
+        // All that is logged, because it is searched for the secret.
+        let mut command = program();
+        command.args(["scheduler", "--port", "0", "--executor-timeout", "3", "--log", "debug"]);
+        let (scheduler, line) = Process::start(command.args(args));
+        let address = line.strip_prefix("the scheduler listens at ").unwrap().to_owned();
+        Self { server, storage, scheduler, executors: Vec::new(), address }
     }
 
     /// Adds an executor, which knows the account or not, and waits until the scheduler knows it.
@@ -110,6 +109,12 @@ impl Cluster {
     /// Kills the executor that was added first, as the kernel does it.
     pub(crate) fn kill(&mut self) {
         drop(self.executors.remove(0));
+    }
+
+    /// Kills the scheduler.
+    pub(crate) fn kill_scheduler(&mut self) {
+        self.scheduler.child.kill().unwrap();
+        self.scheduler.child.wait().unwrap();
     }
 
     /// Waits until the scheduler has lost an executor.
