@@ -69,14 +69,17 @@ fn execute(mut cli: Cli) -> Result<()> {
     for text in scripts(&cli)? {
         statements.extend(split::all(&text));
     }
-    let shell = Shell::new(&cli)?;
+    let shell = Arc::new(Shell::new(&cli)?);
     shell.check(&statements)?;
-    runtime.block_on(async {
-        for statement in &statements {
-            shell.run(statement).await?;
+    for statement in &statements {
+        if cli.scheduler.is_some() {
+            // Until Ctrl-C, which ends the process elsewhere, but would leave what runs on the cluster.
+            prompt::statement(&runtime, &shell, statement)?;
+        } else {
+            runtime.block_on(shell.run(statement))?;
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// The texts to run: those of `-c`, or a file, or stdin.

@@ -115,7 +115,7 @@ fn read(runtime: &Runtime, shell: &Arc<Shell>, editor: &mut DefaultEditor) -> Re
 /// Runs one statement, until Ctrl-C.
 ///
 /// In a task of its own: one that computes for long does not keep this one from seeing Ctrl-C, and ends when it next waits.
-fn statement(runtime: &Runtime, shell: &Arc<Shell>, text: &str) -> Result<()> {
+pub(crate) fn statement(runtime: &Runtime, shell: &Arc<Shell>, text: &str) -> Result<()> {
     let (shell, text) = (Arc::clone(shell), text.to_owned());
     let mut running = None;
     let done = runtime.block_on(async {

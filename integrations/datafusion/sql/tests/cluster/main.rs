@@ -1,7 +1,8 @@
 //! A cluster of processes: a scheduler, executors and clients.
 //!
 //! - `queries`: rows are those of one process · `killed`: executors that are killed · `accounts`: names instead of credentials
-//! - `errors`: words and exit codes · `lost`: schedulers and executors that are not there · `leaves`: a defect of Ballista · `support`: the processes
+//! - `errors`: words and exit codes · `lost`: schedulers and executors that are not there · `stopped`: Ctrl-C
+//! - `leaves`: a defect of Ballista · `support`: the processes
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,4 +12,6 @@ mod killed;
 mod leaves;
 mod lost;
 mod queries;
+#[cfg(target_os = "linux")]
+mod stopped;
 mod support;

@@ -103,7 +103,7 @@ impl Cluster {
             );
         }
         self.executors.push(Process::start(&mut command).0);
-        self.wait(|alive| alive > before);
+        self.wait(|| self.alive() > before);
     }
 
     /// Kills the executor that was added first, as the kernel does it.
@@ -119,13 +119,19 @@ impl Cluster {
 
     /// Waits until the scheduler has lost an executor.
     pub(crate) fn lose(&self, before: usize) {
-        self.wait(|alive| alive < before);
+        self.wait(|| self.alive() < before);
+    }
+
+    /// Waits until no executor runs a task.
+    pub(crate) fn rest(&self) {
+        let count = |line| self.logged().matches(line).count();
+        self.wait(|| count("Execute task  : [") == count("Finished task : ["));
     }
 
     #[expect(clippy::disallowed_methods, reason = "processes are waited for")]
-    fn wait(&self, until: impl Fn(usize) -> bool) {
+    fn wait(&self, until: impl Fn() -> bool) {
         let started = Instant::now();
-        while !until(self.alive()) {
+        while !until() {
             assert!(started.elapsed() < PATIENCE, "{}", self.logged());
             thread::sleep(Duration::from_millis(50));
         }
