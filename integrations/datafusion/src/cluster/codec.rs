@@ -37,6 +37,8 @@ const MARK: &[u8] = b"\0rowkey\x01";
 ///
 /// The messages have the names of accounts and tables, the ranges of keys and the conditions. They have no credential: an executor finds
 /// accounts by name with [`resolve`](super::resolve). What is not of this crate is the other codec's.
+///
+/// [The module](super) shows it between the other steps.
 pub struct TableCodec {
     rest: Arc<dyn PhysicalExtensionCodec>,
     /// Accounts by name, with which nothing can be sent.

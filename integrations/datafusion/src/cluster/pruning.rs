@@ -56,6 +56,8 @@ fn is_passed(node: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 /// Makes a plan ready for messages: what joins tell is written down in scans.
+///
+/// [The module](super) shows it between the other steps.
 pub fn prepare(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     prepared(plan, &mut Vec::new())
 }
@@ -138,6 +140,8 @@ struct Join {
 /// [`resolve`](super::resolve).
 ///
 /// A scan waits for a minute at most, and then reads without knowing what the join needs. That changes no result.
+///
+/// [The module](super) shows it between the other steps.
 pub fn link(
     plan: Arc<dyn ExecutionPlan>,
     config: &ConfigOptions,

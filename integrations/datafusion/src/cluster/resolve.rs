@@ -24,6 +24,8 @@ pub(super) fn unresolved(name: &str) -> Result<StorageAccount> {
 /// Gives the scans and writes of a plan the accounts of this process, by their names.
 ///
 /// Fails if one is not known here: the error names it and the environment variable to set.
+///
+/// [The module](super) shows it between the other steps.
 pub fn resolve(
     plan: Arc<dyn ExecutionPlan>,
     accounts: &Accounts,
@@ -55,6 +57,8 @@ pub fn resolve(
 }
 
 /// Whether a plan reads or writes a table.
+///
+/// [The module](super) shows it between the other steps.
 pub fn is_of_tables(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let is_scan = |exec: &DataSourceExec| exec.downcast_to_file_source::<EntitySource>().is_some();
     plan.downcast_ref::<DataSourceExec>().is_some_and(is_scan)
