@@ -21,7 +21,15 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::{StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream};
 use rowkey_datafusion::cluster::prepare;
 
-use super::{codec, job};
+use super::{codec, job, lost};
+use crate::error::Error;
+
+/// More than all settings of a session have in a message, in bytes.
+const SETTINGS: usize = 1 << 16;
+
+fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
 
 /// Sends a plan to the scheduler when it is executed, and has the rows of its partitions one after the other.
 #[derive(Debug)]
@@ -88,6 +96,7 @@ impl ExecutionPlan for RemoteExec {
         let mut message = Vec::new();
         PhysicalPlanNode::try_from_physical_plan(plan, codec().as_ref())?
             .try_encode(&mut message)?;
+        let size = message.len() + SETTINGS;
         let config = context.session_config();
         let settings = config.options().entries().into_iter();
         let settings =
@@ -101,8 +110,10 @@ impl ExecutionPlan for RemoteExec {
             query: Some(Query::PhysicalPlan(message)),
         };
         let limits = GrpcClientConfig::from(&config.ballista_config());
-        let rows = job::run(self.scheduler.clone(), request, limits)
-            .map_err(|error| DataFusionError::External(Box::new(error)));
+        if size > limits.max_message_size {
+            return Err(external(lost::too_large(limits.max_message_size)));
+        }
+        let rows = job::run(self.scheduler.clone(), request, limits).map_err(external);
         let rows = stream::once(rows).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows.boxed())))
     }

@@ -1,5 +1,6 @@
 //! Schedulers and executors that are not there, or are something else: what happened, and what to do.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::process::Stdio;
 
@@ -111,4 +112,20 @@ async fn executors_that_are_lost_or_never_come_are_said() {
     assert_eq!(code, 6, "{error}");
     assert!(error.contains("all executors of the scheduler") && error.contains(&start), "{error}");
     is_plain(&error);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_is_too_large_for_a_message_is_said() {
+    let cluster = Cluster::without_executors(&[]).await;
+    cluster.table("orders", orders().take(10)).await;
+    let mut script = tempfile::NamedTempFile::new().unwrap();
+    let values: Vec<_> =
+        (0..20).map(|number| format!("'{number}{}'", "x".repeat(1 << 20))).collect();
+    write!(script, "SELECT COUNT(*) FROM orders WHERE airport IN ({})", values.join(",")).unwrap();
+    // A file, because an argument may not be so long.
+    let mut other = cluster.command(&["--scheduler", &cluster.address, "-f"]);
+    other.arg(script.path());
+    let (code, error) = ends(&mut other);
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("MiB") && error.contains("without --scheduler"), "{error}");
 }

@@ -179,11 +179,17 @@ impl Cluster {
     }
 
     /// The program with these arguments.
-    pub(crate) fn client(&self, args: &[&str], query: &str) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = program();
         command.env("ROWKEY_CONNECTION_STRING", self.server.connection_string());
-        command.args(["--scan", "--output", "csv"]).args(args).args(["-c", query]);
-        command.stdin(Stdio::null());
+        command.args(["--scan", "--output", "csv"]).args(args).stdin(Stdio::null());
+        command
+    }
+
+    /// The program with these arguments and a query.
+    pub(crate) fn client(&self, args: &[&str], query: &str) -> Command {
+        let mut command = self.command(args);
+        command.args(["-c", query]);
         command
     }
 
