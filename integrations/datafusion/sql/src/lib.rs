@@ -73,8 +73,8 @@ fn execute(mut cli: Cli) -> Result<()> {
     shell.check(&statements)?;
     for statement in &statements {
         if cli.scheduler.is_some() {
-            // Until Ctrl-C, which ends the process elsewhere, but would leave what runs on the cluster.
-            prompt::statement(&runtime, &shell, statement)?;
+            // Until a signal, which ends the process elsewhere, but would leave what runs on the cluster.
+            prompt::until(&runtime, &shell, statement, cluster::stopped())?;
         } else {
             runtime.block_on(shell.run(statement))?;
         }

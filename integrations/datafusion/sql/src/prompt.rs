@@ -113,19 +113,34 @@ fn read(runtime: &Runtime, shell: &Arc<Shell>, editor: &mut DefaultEditor) -> Re
 }
 
 /// Runs one statement, until Ctrl-C.
+fn statement(runtime: &Runtime, shell: &Arc<Shell>, text: &str) -> Result<()> {
+    until(runtime, shell, text, ctrl_c())
+}
+
+/// Waits for Ctrl-C.
+pub(crate) async fn ctrl_c() -> Error {
+    match tokio::signal::ctrl_c().await {
+        Ok(()) => Error::new(Exit::Interrupted, "stopped by Ctrl-C"),
+        Err(error) => error.into(),
+    }
+}
+
+/// Runs one statement, until something stops it.
 ///
 /// In a task of its own: one that computes for long does not keep this one from seeing Ctrl-C, and ends when it next waits.
-pub(crate) fn statement(runtime: &Runtime, shell: &Arc<Shell>, text: &str) -> Result<()> {
+pub(crate) fn until(
+    runtime: &Runtime,
+    shell: &Arc<Shell>,
+    text: &str,
+    stopped: impl Future<Output = Error>,
+) -> Result<()> {
     let (shell, text) = (Arc::clone(shell), text.to_owned());
     let mut running = None;
     let done = runtime.block_on(async {
         tokio::select! {
             // First, so that Ctrl-C ends no process before it is waited for.
             biased;
-            stopped = tokio::signal::ctrl_c() => {
-                stopped?;
-                Err(Error::new(Exit::Interrupted, "stopped by Ctrl-C"))
-            }
+            stopped = stopped => Err(stopped),
             done = async {
                 let task = running.insert(runtime.spawn(async move { shell.run(&text).await }));
                 task.await

@@ -3,7 +3,7 @@
 //! - `client`: what runs here and what on the cluster · `remote`: the part there · `job`: submits it, waits for it, cancels it
 //! - `failed`: errors of plans · `lost`: errors of processes that are not there · `address`: where a scheduler listens
 //! - `scheduler`, `executor`: the processes · `engine`: what an executor does with a plan
-//! - `log`: what they log
+//! - `log`: what they log · `signals`: what stops a statement
 
 mod address;
 mod client;
@@ -15,6 +15,7 @@ mod log;
 mod lost;
 mod remote;
 mod scheduler;
+mod signals;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ pub(crate) use address::address;
 pub(crate) use client::{execute, upgraded};
 pub(crate) use executor::Executor;
 pub(crate) use scheduler::Scheduler;
+pub(crate) use signals::stopped;
 
 /// Messages of plans, the same for the client, the scheduler and the executors.
 fn codec() -> Arc<TableCodec> {

@@ -38,23 +38,33 @@ fn is_cancelled(cluster: &Cluster, held: &Injected) {
     assert!(alone > 30 && together <= alone + 8, "{together} beside {alone}");
 }
 
-fn interrupt(client: &Child) {
-    let done = Command::new("kill").args(["-INT", &client.id().to_string()]).status();
+fn send(signal: &str, client: &Child) {
+    let done = Command::new("kill").args([signal, &client.id().to_string()]).status();
     assert!(done.unwrap().success());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_stops_a_command_and_its_job() {
+    stops("-INT", "Ctrl-C").await;
+}
+
+/// As `timeout` and the supervisors of services send it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sigterm_stops_a_command_and_its_job() {
+    stops("-TERM", "SIGTERM").await;
+}
+
+async fn stops(signal: &str, name: &str) {
     let cluster = Cluster::start().await;
     let held = held(&cluster).await;
     let mut client = cluster.distributed(&["--splits", "8"], QUERY);
     let client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     held.wait_until_held().await;
-    interrupt(&client);
+    send(signal, &client);
     let output = client.wait_with_output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{error}");
-    assert_eq!(error, "rowkey-sql: stopped by Ctrl-C\n");
+    assert_eq!(error, format!("rowkey-sql: stopped by {name}\n"));
     is_cancelled(&cluster, &held);
 }
 
@@ -73,7 +83,7 @@ async fn an_insert_that_is_stopped_can_be_run_again() {
     let mut client = cluster.distributed(&[], &insert);
     let client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     held.wait_until_held().await;
-    interrupt(&client);
+    send("-INT", &client);
     assert_eq!(client.wait_with_output().unwrap().status.code(), Some(130));
     cluster.rest();
     held.release();
