@@ -38,12 +38,21 @@ fn in_words(error: &DataFusionError) -> Option<Error> {
         return Some(error.into());
     }
     match error.find_root() {
-        DataFusionError::IoError(_) => None,
+        DataFusionError::IoError(_) => {
+            // A file of an account that is not there, or that is closed to this process, will not be so soon.
+            let error = Error::from(error);
+            matches!(error.exit(), Exit::NotFound | Exit::Condition | Exit::Denied).then_some(error)
+        }
+        DataFusionError::ResourcesExhausted(_) => {
+            let (error, here) = (Error::from(error), "allow more memory with --memory-limit");
+            let text = error.to_string().replace(here, "start executors with more --memory");
+            Some(Error::new(error.exit(), text))
+        }
         DataFusionError::External(inner) => match inner.downcast_ref() {
             // It has no source.
             Some(BallistaError::DataFusionError(inner)) => in_words(inner),
             Some(BallistaError::ArrowError(inner)) => {
-                Some(Error::new(Exit::Failed, inner.to_string()))
+                Some(DataFusionError::Execution(inner.to_string()).into())
             }
             Some(_) => None,
             None => Some(error.into()),
@@ -154,6 +163,21 @@ mod tests {
                 Exit::Failed,
                 "Divide by zero error",
                 of_ballista(DataFusionError::from(ArrowError::DivideByZero)),
+            ),
+            (
+                Exit::Failed,
+                "Cannot cast a string to a value of Int64 type",
+                of_ballista(
+                    ArrowError::CastError(
+                        "Cannot cast string 'secret' to value of Int64 type".into(),
+                    )
+                    .into(),
+                ),
+            ),
+            (
+                Exit::Failed,
+                "Resources exhausted: no room; start executors with more --memory,",
+                DataFusionError::ResourcesExhausted("no room".to_owned()),
             ),
         ] {
             let found = of_task(&said(error)).unwrap();

@@ -80,7 +80,7 @@ pub(super) fn of_job(reason: &str, scheduler: &str) -> Option<Error> {
         format!("all executors of the scheduler {scheduler} are lost; {start}")
     } else if reason.starts_with("task could not be prepared or was rejected") {
         format!(
-            "an executor of the scheduler {scheduler} does not take tasks; see that the scheduler reaches it at its --host and --task-port, and run the statement again"
+            "an executor of the scheduler {scheduler} does not take tasks; see that it runs and that the scheduler reaches it at its --host and --task-port, and run the statement again"
         )
     } else {
         return None;
@@ -100,8 +100,8 @@ pub(super) fn of_stage(reason: &str) -> Option<Error> {
     is_of_files.then(|| {
         Error::new(
             Exit::Failed,
-            "on the cluster: an executor cannot read or write files of intermediate results; see that the folder of its --work-dir has room, and \
-             run the statement again",
+            "on the cluster: an executor cannot read or write files, of intermediate results in its --work-dir or of an account; see that it has room \
+             and what it logs, and run the statement again",
         )
     })
 }
