@@ -63,6 +63,19 @@ impl Error {
         Self { exit, ..error }
     }
 
+    /// The error of a statement behind which others were not run. A closed output is one then.
+    pub(crate) fn with_left(self, statements: usize) -> Self {
+        if statements == 0 {
+            return self;
+        }
+        let noun = if statements == 1 { "statement was" } else { "statements were" };
+        let (exit, text) = match self.exit {
+            Exit::Ok => (Exit::Failed, "the output was closed".to_owned()),
+            exit => (exit, self.text),
+        };
+        Self { exit, text: format!("{text}; {statements} further {noun} not run") }
+    }
+
     pub(crate) const fn exit(&self) -> Exit {
         self.exit
     }

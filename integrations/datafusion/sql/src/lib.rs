@@ -17,8 +17,10 @@ mod shell;
 mod split;
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 
 use clap::{CommandFactory as _, Parser as _};
 
@@ -33,11 +35,21 @@ pub fn run() -> ExitCode {
         // Ends the process for `--help` (0) and for wrong usage (2).
         Err(error) => error.exit(),
     };
-    match execute(cli) {
+    let done = thread::Builder::new().stack_size(STACK).spawn(|| execute(cli));
+    let done = done.map_err(Error::from).and_then(|running| match running.join() {
+        Ok(done) => done,
+        Err(panic) => resume_unwind(panic),
+    });
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }
 }
+
+/// Bytes of the stack of a thread that plans, of which only what is used takes memory: the engine descends into long conditions.
+const STACK: usize = 256 << 20;
+/// Bytes of the stacks of the others.
+const WORKER_STACK: usize = 32 << 20;
 
 /// Describes the command line: flags and help.
 pub fn command() -> clap::Command {
@@ -54,7 +66,10 @@ fn report(error: &Error) -> ExitCode {
 }
 
 fn execute(mut cli: Cli) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(WORKER_STACK)
+        .build()?;
     match cli.process.take() {
         Some(Process::Scheduler(scheduler)) => return runtime.block_on(scheduler.run()),
         Some(Process::Executor(executor)) => return runtime.block_on(executor.run()),
@@ -71,13 +86,15 @@ fn execute(mut cli: Cli) -> Result<()> {
     }
     let shell = Arc::new(Shell::new(&cli)?);
     shell.check(&statements)?;
-    for statement in &statements {
-        if cli.scheduler.is_some() {
+    for (at, statement) in statements.iter().enumerate() {
+        let done = if cli.scheduler.is_some() {
             // Until a signal, which ends the process elsewhere, but would leave what runs on the cluster.
-            prompt::until(&runtime, &shell, statement, cluster::stopped())?;
+            prompt::until(&runtime, &shell, statement, cluster::stopped())
         } else {
-            runtime.block_on(shell.run(statement))?;
-        }
+            runtime.block_on(shell.run(statement))
+        };
+        let left = statements.len() - at - 1;
+        done.map_err(|error| error.with_left(left))?;
     }
     Ok(())
 }
@@ -99,7 +116,8 @@ fn scripts(cli: &Cli) -> Result<Vec<String>> {
             io::stdin().lock().read_to_string(&mut text)?;
         }
     }
-    Ok(vec![text])
+    // As editors for Windows write it before the text.
+    Ok(vec![text.trim_start_matches('\u{feff}').to_owned()])
 }
 
 #[cfg(test)]

@@ -22,12 +22,28 @@ use datafusion::parquet::file::properties::WriterProperties;
 use futures::TryStreamExt as _;
 
 use crate::args::Form;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Longer texts are cut in tables; the other forms have them whole.
 const MAX_CELL: usize = 60;
 /// The most rows in one table. Further ones get another table, so that memory does not grow.
 const MAX_ROWS: usize = 1_000;
+
+/// Fails if two columns have one name and the form can have only one of them.
+pub(crate) fn check(form: Form, schema: &Schema) -> Result<()> {
+    let fields = schema.fields();
+    let twice = fields.iter().enumerate().find_map(|(at, field)| {
+        let is_same = |other: &&FieldRef| other.name() == field.name();
+        fields.iter().skip(at + 1).find(is_same)
+    });
+    match (twice, form) {
+        (Some(field), Form::Json | Form::Parquet) => Err(Error::usage(format!(
+            "two columns have the name {}, of which readers of {form:?} see one; name one otherwise: SELECT .. AS ..",
+            field.name()
+        ))),
+        _ => Ok(()),
+    }
+}
 
 /// Writes rows as they come.
 pub(crate) async fn write(form: Form, mut rows: SendableRecordBatchStream) -> Result<()> {
@@ -165,7 +181,7 @@ impl Encoder for Doubles<'_> {
     }
 }
 
-fn failed(error: ArrowError) -> crate::error::Error {
+fn failed(error: ArrowError) -> Error {
     DataFusionError::from(error).into()
 }
 

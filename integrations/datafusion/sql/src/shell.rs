@@ -105,6 +105,7 @@ impl Shell {
         let is_text = matches!(frame.logical_plan(), LogicalPlan::Analyze(_));
         let context = Arc::new(frame.task_ctx());
         let plan = frame.create_physical_plan().await.map_err(Error::of_plan)?;
+        output::check(self.form, &plan.schema())?;
         allow(&plan)?;
         let rows: SendableRecordBatchStream = match &self.scheduler {
             Some(scheduler) => cluster::execute(scheduler, &self.session, plan).await?,

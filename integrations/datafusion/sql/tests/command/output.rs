@@ -106,3 +106,35 @@ async fn a_reader_that_closes_the_output_is_no_failure() {
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_columns_of_one_name_are_refused_where_one_would_be_lost() {
+    let account = Account::with_orders().await;
+    let twice = "SELECT a.cents, b.cents FROM orders a JOIN orders b ON a.RowKey = b.RowKey WHERE a.PartitionKey = 'customer-1'";
+    for form in ["json", "parquet"] {
+        let error = account.fails(2, ["--scan", "--output", form, "-c", twice]);
+        assert!(error.contains("cents") && error.contains("AS"), "{error}");
+    }
+    assert!(account.ok(["--scan", "--output", "csv", "-c", twice]).starts_with("cents,cents\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_behind_a_closed_output_are_not_forgotten() {
+    let account = Account::with_orders().await;
+    let args =
+        ["--scan", "-c", "SELECT * FROM generate_series(1, 300000)", "-c", "DROP TABLE orders"];
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_rowkey-sql"))
+        .env_clear()
+        .env("ROWKEY_CONNECTION_STRING", account.server.connection_string())
+        .args(args)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let done = child.wait_with_output().unwrap();
+    let error = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(1), "{error}");
+    assert!(error.contains("the output was closed; 1 further statement was not run"), "{error}");
+    assert!(account.server.snapshot().table("orders").is_some());
+}

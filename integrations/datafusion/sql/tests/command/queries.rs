@@ -133,3 +133,15 @@ async fn an_insert_rejects_existing_keys_and_an_upsert_replaces_them() {
     let sums = "SELECT COUNT(*) AS n, SUM(cents) AS cents FROM copies";
     assert_eq!(account.sql(sums), "{\"n\":30,\"cents\":43500}\n");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_condition_and_a_mark_of_byte_order_are_no_failures() {
+    let account = Account::with_orders().await;
+    let condition = vec!["(cents = 1 AND Note = 'a')"; 2_000].join(" OR ");
+    let text = format!(
+        "SELECT count(*) AS n FROM orders WHERE PartitionKey = 'customer-1' AND ({condition})"
+    );
+    assert_eq!(account.ok(["-c", &text]), "{\"n\":0}\n");
+    std::fs::write(account.path("marked.sql"), "\u{feff}SELECT 1 AS one;\r\n").unwrap();
+    assert_eq!(account.ok(["-f", "marked.sql"]), "{\"one\":1}\n");
+}
