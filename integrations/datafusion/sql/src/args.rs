@@ -33,7 +33,8 @@ Exit codes:
   3  the table does not exist
   4  the condition is not met: an entity or table exists already
   5  the credential was rejected, or does not permit the operation
-  6  the service is busy or did not answer; try again later";
+  6  the service is busy or did not answer; try again later
+130  stopped by Ctrl-C";
 
 /// SQL over Azure tables: queries, joins, INSERT, and COPY to files, by DataFusion.
 ///

@@ -106,7 +106,7 @@ impl From<&DataFusionError> for Error {
         if let Some(exit) = closed(error) {
             return Self::new(exit, "");
         }
-        let is_planning = error.to_string().contains(PLANNING);
+        let is_planning = is_planning(error);
         let text = text(error);
         let exit = match service_error(error) {
             Some(service) => of_service(service.kind()),
@@ -136,8 +136,15 @@ fn file(name: &str) -> Option<&str> {
     (path.contains('/') || (path != name && path.contains('.'))).then_some(path)
 }
 
-/// In the errors of steps before anything is executed.
-const PLANNING: &str = "Optimizer rule '";
+/// Whether an error comes from a step before anything is executed.
+fn is_planning(error: &DataFusionError) -> bool {
+    match error {
+        DataFusionError::Context(step, error) => {
+            step.starts_with("Optimizer rule '") || is_planning(error)
+        }
+        _ => false,
+    }
+}
 
 /// The name of a table that the engine did not find. It has no kind of error for it.
 fn absent(text: &str) -> Option<&str> {

@@ -182,6 +182,10 @@ impl Encoder for Doubles<'_> {
 }
 
 fn failed(error: ArrowError) -> Error {
+    // The writer of CSV has texts alone.
+    if matches!(&error, ArrowError::CsvError(text) if text.contains("Broken pipe")) {
+        return io::Error::from(io::ErrorKind::BrokenPipe).into();
+    }
     DataFusionError::from(error).into()
 }
 

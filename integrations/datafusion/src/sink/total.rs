@@ -15,6 +15,9 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
 };
 use futures::{TryStreamExt as _, stream};
+use rowkey::{Error, ErrorKind};
+
+use crate::error;
 
 /// What DataFusion expects of an `INSERT`.
 static COUNT: LazyLock<SchemaRef> =
@@ -59,8 +62,16 @@ impl Total {
         }
         let (all, are) = (written + rejected, if written == 1 { "is" } else { "are" });
         let reason = reason.unwrap_or_else(|| "unknown".to_owned());
-        Err(DataFusionError::Execution(format!(
+        let text = format!(
             "{rejected} of {all} rows for the table {table} were rejected; {written} {are} written; first reason: {reason}"
+        );
+        // Reasons are texts, as they come from other processes. A program may act on this one.
+        if !reason.contains("EntityAlreadyExists") {
+            return Err(DataFusionError::Execution(text));
+        }
+        let exists = Error::refused(ErrorKind::AlreadyExists, text);
+        Err(error::of_service(exists.advise(
+            "REPLACE INTO, or the write mode upsert, replaces what is stored; rejects can be allowed",
         )))
     }
 }

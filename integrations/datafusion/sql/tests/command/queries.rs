@@ -125,7 +125,7 @@ async fn an_insert_rejects_existing_keys_and_an_upsert_replaces_them() {
     existing.set("cents", 5_i64);
     account.table("copies", [existing]).await;
     let insert = "INSERT INTO copies SELECT PartitionKey, RowKey, NULL, cents FROM orders";
-    let error = account.fails(1, ["--scan", "-c", insert]);
+    let error = account.fails(4, ["--scan", "-c", insert]);
     assert!(error.contains("1 of 30 rows") && error.contains("rejected"), "{error}");
     // Rows that are there with the same content are not rejected.
     assert_eq!(account.ok(["--scan", "--rejects", "1", "-c", insert]), "{\"count\":29}\n");
