@@ -7,6 +7,7 @@ use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::{BoxStream, FuturesUnordered};
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use rowkey_client::internals::shown;
+use rowkey_client::pace::Pace;
 use rowkey_client::telemetry::with_receipt;
 use rowkey_client::{Clock, Error, ErrorCode, ErrorKind, Result, Table};
 
@@ -48,9 +49,9 @@ pub struct Loading<S> {
     around: Option<Around>,
 }
 
-/// Runs the whole load: does something before and after it.
+/// Runs the whole load: does something before and after it, at the pace of the job.
 type Around =
-    Box<dyn for<'w> FnOnce(BoxFuture<'w, Result<()>>) -> BoxFuture<'w, Result<()>> + Send>;
+    Box<dyn for<'w> FnOnce(BoxFuture<'w, Result<()>>, Pace) -> BoxFuture<'w, Result<()>> + Send>;
 
 impl<S, B> Job<'_, Loading<S>>
 where
@@ -64,6 +65,9 @@ where
     /// ([`groups_per_partition`](Self::groups_per_partition)). A group that fails is reported with its
     /// keys, and the others continue. A load ends early only if the credential or the table is
     /// refused, too many entities failed, or the deadline of the pace is reached.
+    ///
+    /// The stream is read beside the pace of the job: what it sends itself, such as a scan of another table, has the pace of
+    /// its own options, if any.
     ///
     /// To resume a load, pass the same stream from its beginning; completed groups are skipped.
     ///
@@ -107,11 +111,14 @@ where
         Self::new(name, table, Loading { groups, per_partition: 1, around: None })
     }
 
-    /// Runs the load inside another future.
+    /// Runs the load inside another future. That gives its own requests the pace, and not the load, which reads its
+    /// input beside it.
     #[doc(hidden)]
     pub fn around<F>(mut self, around: F) -> Self
     where
-        F: for<'w> FnOnce(BoxFuture<'w, Result<()>>) -> BoxFuture<'w, Result<()>> + Send + 'static,
+        F: for<'w> FnOnce(BoxFuture<'w, Result<()>>, Pace) -> BoxFuture<'w, Result<()>>
+            + Send
+            + 'static,
     {
         self.work.around = Some(Box::new(around));
         self
@@ -165,11 +172,10 @@ where
     async fn load(self, run: &Run<'_>, table: &Table) -> Result<()> {
         let groups = self.groups.map(|group| Box::new(group) as AnyGroup<'_>);
         let load = load(groups.boxed(), self.per_partition, run, table).boxed();
-        let load = match self.around {
-            Some(around) => around(load),
-            None => load,
-        };
-        run.pace.scope(load).await
+        match self.around {
+            Some(around) => around(load, run.pace.clone()).await,
+            None => load.await,
+        }
     }
 }
 
@@ -234,7 +240,9 @@ async fn load(
             let next = waiting.iter().position(is_free).and_then(|at| waiting.remove(at));
             let Some((at, partition, group)) = next else { break };
             *busy.entry(partition).or_default() += 1;
-            in_flight.push(store(run, table, at, partition, group).boxed());
+            // Nothing else is in the pace. A request of the input, which is not polled while enough groups wait, would
+            // keep its place in a line, and the groups behind it.
+            in_flight.push(run.pace.scope(store(run, table, at, partition, group)).boxed());
         }
         let bytes: usize = waiting.iter().map(|(_, _, group)| group.bytes()).sum();
         let may_read = more && waiting.len() < WAITING * run.concurrency && bytes < WAITING_BYTES;

@@ -31,6 +31,8 @@ mod copy;
 mod copy_tests;
 mod delete;
 #[cfg(test)]
+mod input_tests;
+#[cfg(test)]
 mod lane_tests;
 mod load;
 mod measure;
@@ -206,7 +208,8 @@ impl<'a, W> Job<'a, W> {
     }
 
     /// Sends requests at this pace: those of the job itself, and all that its steps and groups send from their
-    /// own future. Default: [`Pace::background`], without maximum rates of its own and without a deadline.
+    /// own future. What the stream of a load sends is not among them. Default: [`Pace::background`], without maximum
+    /// rates of its own and without a deadline.
     ///
     /// A 503 (`ServerBusy`), a timeout or a lost connection never fails an item: what failed is repeated after a
     /// pause until the deadline of the pace. With [`Pace::foreground`], requests go before those of other jobs and

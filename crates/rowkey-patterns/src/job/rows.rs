@@ -115,6 +115,9 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
     /// repeated, and a lost response leaves nothing unknown. An entity that cannot be stored is reported
     /// with its keys, and the others continue.
     ///
+    /// The stream is read beside the pace of the job: what it sends itself, such as a scan of another table, has the pace of
+    /// its own options, if any. [`Job::copy`] reads at the pace of the job.
+    ///
     /// Entities of one partition are stored in the order of the stream. If an entity occurs twice, the
     /// second one is refused. Up to 64 partitions are packed at once; a stream that is sorted by
     /// partition, or has no more partitions than that, makes the fewest transactions.

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use rowkey_client::pace::Pace;
 use rowkey_client::table::RowWrite;
 use rowkey_client::{
     DynamicEntity, ETag, Error, ErrorKind, Key, Match, Outcome, Partition, Result, Stored,
@@ -41,11 +42,24 @@ impl Executor {
     /// Runs writes that share their clean-up, as writes in flight at the same time do. Deletes their op rows and
     /// messages at the end; if the future is dropped, workers do.
     pub(crate) async fn sharing<T>(&self, writes: impl Future<Output = T>) -> T {
+        self.sharing_at(None, writes).await
+    }
+
+    /// Like `sharing`, with a pace for the clean-up alone.
+    pub(crate) async fn sharing_at<T>(
+        &self,
+        pace: Option<Pace>,
+        writes: impl Future<Output = T>,
+    ) -> T {
         let Some(announcer) = self.announcer.as_deref() else { return writes.await };
         let flight = announcer.ending.begin();
         let written = writes.await;
         drop(flight);
-        self.clean_up(announcer).await;
+        let clean_up = self.clean_up(announcer);
+        match pace {
+            Some(pace) => pace.scope(clean_up).await,
+            None => clean_up.await,
+        }
         written
     }
 }

@@ -87,8 +87,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Job<'static, Loading<Packs<Group<E>>>> {
         let (store, all) = (self.clone(), self.clone());
         let groups = entities.map(move |entity| Group::of(store.clone(), replaces, entity));
-        Job::load(format!("{name} {}", prefix::<E>()), &self.inner.table, pack(groups))
-            .around(move |load| async move { all.executor().sharing(load).await }.boxed())
+        Job::load(format!("{name} {}", prefix::<E>()), &self.inner.table, pack(groups)).around(
+            move |load, pace| {
+                async move { all.executor().sharing_at(Some(pace), load).await }.boxed()
+            },
+        )
     }
 }
 
