@@ -58,22 +58,7 @@ impl Row {
     /// assert!(!of(0.0).same_entity(&of(-0.0)));
     /// ```
     pub fn same_entity(&self, other: &Self) -> bool {
-        let (one, other) = (&self.entity, &other.entity);
-        one.partition_key == other.partition_key
-            && one.row_key == other.row_key
-            && one.len() == other.len()
-            && one
-                .iter()
-                .all(|(name, value)| other.get(name).is_some_and(|found| same_value(value, found)))
-    }
-}
-
-fn same_value(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Double(one), Value::Double(other)) => {
-            one.to_bits() == other.to_bits() || one.is_nan() && other.is_nan()
-        }
-        _ => one == other,
+        self.entity.is_same(&other.entity)
     }
 }
 

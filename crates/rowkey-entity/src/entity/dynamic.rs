@@ -73,6 +73,24 @@ impl DynamicEntity {
         self.properties.set(name, value)
     }
 
+    /// Whether a table that stores the one stores the other: the same keys and properties, type for type. NaN is the same as NaN, whose
+    /// bits the service does not store, and 0.0 differs from -0.0, whose sign it does.
+    #[doc(hidden)]
+    pub fn is_same(&self, other: &Self) -> bool {
+        let is_same = |one: &Value, other: &Value| match (one, other) {
+            (Value::Double(one), Value::Double(other)) => {
+                one.to_bits() == other.to_bits() || one.is_nan() && other.is_nan()
+            }
+            _ => one == other,
+        };
+        self.partition_key == other.partition_key
+            && self.row_key == other.row_key
+            && self.len() == other.len()
+            && self
+                .iter()
+                .all(|(name, value)| other.get(name).is_some_and(|other| is_same(value, other)))
+    }
+
     /// Converts an entity of any type to the properties that would be stored, to change them before
     /// they are written.
     ///

@@ -48,6 +48,8 @@ mod reason_tests;
 mod repeat;
 mod report;
 pub(crate) mod rows;
+#[cfg(test)]
+mod same_tests;
 mod several;
 mod split;
 mod usage;

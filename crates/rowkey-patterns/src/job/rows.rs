@@ -320,10 +320,10 @@ impl<E: Entity + Send + Sync + 'static> Rows<E> {
     }
 }
 
-/// Whether the stored entity equals the one to store.
+/// Whether the stored entity is the same as the one to store.
 pub fn is_same<E: Entity>(stored: &E, entity: &E) -> Result<bool> {
     let row = DynamicEntity::of_any_size::<E>;
-    Ok(row(stored)? == row(entity)?)
+    Ok(row(stored)?.is_same(&row(entity)?))
 }
 
 impl<E: Entity + Send + Sync + 'static> Batch for Rows<E> {
