@@ -37,6 +37,7 @@ mod local_index;
 mod lost_answers;
 mod manifest;
 mod meetings;
+mod not_a_number;
 mod other_rows;
 mod other_tables;
 mod own_declarations;
