@@ -37,7 +37,6 @@ mod local_index;
 mod lost_answers;
 mod manifest;
 mod meetings;
-mod not_a_number;
 mod other_rows;
 mod other_tables;
 mod own_declarations;

@@ -224,7 +224,7 @@ impl<S, T: Entity + Clone + PartialEq, V: PartialEq> Copies<S, T, V> {
     fn holds(&self, row: &DynamicEntity, copy: Option<&V>) -> Result<bool> {
         let mut same = row.clone();
         self.put(&mut same, copy)?;
-        Ok(same.is_same(row))
+        Ok(same == *row)
     }
 }
 

@@ -40,7 +40,7 @@ impl RemoteIndex {
         };
         let content = Content::of(before, change.unknown, change.stored);
         let before = CopyRow { content, index: self.index, ..*copy };
-        Ok(DynamicEntity::of(&before)?.is_same(&DynamicEntity::of(copy)?))
+        Ok(DynamicEntity::of(&before)? == DynamicEntity::of(copy)?)
     }
 
     /// Names a target. `known` is what the writer knows of its row; `None` if settling must read it.
@@ -147,7 +147,7 @@ impl RemoteIndex {
             return Ok(head.mark.is_some() && text(&found.entity, MARK) == head.mark.as_deref());
         }
         let expected = DynamicEntity::of(&self.copy(head, keys, primary))?;
-        Ok(expected.is_same(&found.entity))
+        Ok(expected == found.entity)
     }
 
     fn row<E: Entity>(&self, head: &Head<E>, keys: &Keys, primary: &Keys) -> Result<EncodedRow> {

@@ -283,7 +283,7 @@ impl Plan {
         for (row_key, row) in &self.rows {
             let write = match (&row.before, &row.after) {
                 (None, None) => continue,
-                (Some((before, _)), Some(after)) if before.is_same(after) => continue,
+                (Some((before, _)), Some(after)) if before == after => continue,
                 (None, Some(after)) => Write::Insert(EncodedRow::of(after)?),
                 (Some((_, etag)), Some(after)) => {
                     Write::Replace(EncodedRow::of(after)?, Match::ETag(etag.clone()))

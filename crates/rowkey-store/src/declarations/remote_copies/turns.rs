@@ -1,7 +1,6 @@
 //! Settling copies elsewhere: a page of targets, the entity, and conditional writes of the targets that differ.
 
 use rowkey_client::{Continuation, Entity, Result};
-use rowkey_patterns::internals::is_same;
 use rowkey_patterns::job::Verdict;
 
 use super::held::{Doubt, Edit, Held};
@@ -109,14 +108,14 @@ where
         let mut after = held.entity.clone();
         if is_target {
             (self.set)(&mut after, wanted.value.as_ref());
-            let is_right = is_as_it_was(&after, &held.entity) && !is_of_another;
+            let is_right = after == held.entity && !is_of_another;
             return (!is_right).then(|| Edit { after, source: Some(source.to_owned()) });
         }
         if is_of_another {
             return None;
         }
         (self.set)(&mut after, None);
-        let is_right = is_as_it_was(&after, &held.entity) && holder.is_none();
+        let is_right = after == held.entity && holder.is_none();
         (!is_right).then_some(Edit { after, source: None })
     }
 
@@ -132,7 +131,7 @@ where
             let (page, next) = self.holder.page(&walk, &self.source).await?;
             for held in page {
                 let edit = self.edit(&held, &wanted, &source_of(settling));
-                if edit.is_some_and(|edit| !is_as_it_was(&edit.after, &held.entity)) {
+                if edit.is_some_and(|edit| edit.after != held.entity) {
                     return Ok(Verdict::Stale);
                 }
             }
@@ -142,10 +141,4 @@ where
             }
         }
     }
-}
-
-/// Whether setting a copy changed nothing. A target with a number that is not a number does not equal itself.
-fn is_as_it_was<T: Entity + PartialEq>(after: &T, before: &T) -> bool {
-    // What cannot be encoded is written, which fails with the reason.
-    after == before || is_same(after, before).unwrap_or(false)
 }

@@ -325,7 +325,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
                 return Err(of_another_view());
             }
             let total = self.added_up(&stored.entity, None, None).await?;
-            if total.is_same(&stored.entity) {
+            if total == stored.entity {
                 return Ok(verdict);
             }
             if repairs {
