@@ -4,7 +4,7 @@
 //!
 //! - `columns`: the types of a table's columns, and rows as Arrow arrays · `keys`: sets and ranges of keys · `pushdown`: what the service decides of a
 //!   query's conditions · `scan`: reads · `sink`: writes · `requests`: what a plan requests · `accounts`: storage accounts by name
-//! - `catalog`: an account's tables by name · `objects`: files in blob containers · `session`: sessions that fit tables · `error`: what errors say
+//! - `catalog`: an account's tables by name · `files`: files as tables, written whole · `objects`: files in blob containers · `session`: sessions that fit tables · `error`: what errors say
 //! - `statements`: statements that create and drop tables · `cluster`: plans as messages, for a cluster
 
 mod accounts;
@@ -13,6 +13,7 @@ mod catalog;
 pub mod cluster;
 mod columns;
 mod error;
+mod files;
 mod keys;
 #[cfg(feature = "objects")]
 mod objects;

@@ -9,6 +9,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::catalog::{Catalogs, SCHEMA};
+use crate::files::StagedFiles;
 use crate::scan::WholeFiles;
 use crate::{Accounts, Catalog, JoinPruning, Mismatch, WriteMode};
 
@@ -17,7 +18,8 @@ pub fn config() -> SessionConfig {
     SessionConfig::new().set_bool("datafusion.sql_parser.enable_ident_normalization", false)
 }
 
-/// A session with the settings of [`config`], in which scans wait for joins ([`JoinPruning`]).
+/// A session with the settings of [`config`], in which scans wait for joins ([`JoinPruning`]), and a file that cannot be
+/// written whole is not written.
 pub fn session() -> SessionContext {
     session_with(config())
 }
@@ -34,7 +36,8 @@ fn built(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionContext {
         .with_runtime_env(runtime);
     let state = state
         .with_physical_optimizer_rule(Arc::new(JoinPruning))
-        .with_physical_optimizer_rule(Arc::new(WholeFiles));
+        .with_physical_optimizer_rule(Arc::new(WholeFiles))
+        .with_physical_optimizer_rule(Arc::new(StagedFiles));
     SessionContext::new_with_state(state.build())
 }
 

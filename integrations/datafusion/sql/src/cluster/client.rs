@@ -58,14 +58,17 @@ pub(crate) async fn execute(
             "a recursive query does not run on a cluster; run it without --scheduler",
         ));
     }
-    let plan = match (is_of_tables(&plan), plan.children().as_slice()) {
-        (false, _) => plan,
-        (true, [input]) if plan.is::<DataSinkExec>() || plan.is::<AnalyzeExec>() => {
-            let input: Arc<dyn ExecutionPlan> =
-                Arc::new(RemoteExec::new(Arc::clone(input), scheduler));
-            replace_children_if_necessary(plan, vec![input])?
-        }
-        (true, _) => Arc::new(RemoteExec::new(plan, scheduler)),
-    };
+    let plan = if is_of_tables(&plan) { below_root(plan, scheduler)? } else { plan };
     Ok(execute_stream(plan, session.task_ctx())?)
+}
+
+/// Sends what is below the roots that run here.
+fn below_root(plan: Arc<dyn ExecutionPlan>, scheduler: &str) -> Result<Arc<dyn ExecutionPlan>> {
+    let is_here = plan.is::<DataSinkExec>() || plan.is::<AnalyzeExec>();
+    let input = match plan.children().as_slice() {
+        [input] if is_here => Arc::clone(input),
+        _ => return Ok(Arc::new(RemoteExec::new(plan, scheduler))),
+    };
+    let input = below_root(input, scheduler)?;
+    Ok(replace_children_if_necessary(plan, vec![input])?)
 }

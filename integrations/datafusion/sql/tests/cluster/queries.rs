@@ -71,6 +71,9 @@ async fn a_cluster_has_the_rows_of_one_process() {
         cluster.rows_here(&format!("SELECT airport, cents FROM '{file}'")),
         cluster.rows_here(sums)
     );
+    let analyzed = format!("EXPLAIN ANALYZE COPY ({sums}) TO '{file}' STORED AS PARQUET");
+    let analyzed = cluster.distributed(&[], &analyzed).output().unwrap();
+    assert!(String::from_utf8_lossy(&analyzed.stdout).contains("RemoteExec"), "{analyzed:?}");
     assert_eq!(
         cluster.rows(&[], &format!("SELECT COUNT(*) FROM '{file}'")).len(),
         1,

@@ -1,8 +1,44 @@
 //! Files in blob containers and folders.
 
-use rowkey::StorageAccount;
+use futures::stream;
+use rowkey::patterns::job::Job;
+use rowkey::{DynamicEntity, StorageAccount};
+use rowkey_emulator::{ErrorCode, Fault, Operation};
 
 use crate::support::{Account, finish};
+
+const FORBIDDEN: ErrorCode = ErrorCode::AUTHORIZATION_FAILURE;
+/// The rows of the table `big`: three pages.
+const BIG: i64 = 2_500;
+
+/// An account with a container `exports` and the table `big`, which is one partition.
+async fn with_big() -> Account {
+    let account = Account::start().await;
+    account.storage.container("exports").create().await.unwrap();
+    let table = account.storage.table("big");
+    table.create().await.unwrap();
+    let rows = (0..BIG).map(|number| {
+        let mut row = DynamicEntity::new("p", format!("{number:04}"));
+        row.set("cents", number);
+        row
+    });
+    Job::upsert(&table, stream::iter(rows)).run().await.unwrap();
+    account
+}
+
+/// The number of rows of a file.
+fn count(account: &Account, path: &str) -> String {
+    account.sql(&format!("SELECT COUNT(*) AS n FROM '{path}'"))
+}
+
+/// The names of the files in the folder of the process.
+fn names(account: &Account) -> Vec<String> {
+    let entries = std::fs::read_dir(account.folder.path()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| !name.starts_with('.')).collect();
+    names.sort();
+    names
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_copied_to_a_blob_container_and_read_back() {
@@ -76,4 +112,100 @@ async fn a_folder_of_this_machine_is_a_table() {
     assert_eq!(account.sql("SELECT COUNT(*) AS n FROM 'orders.parquet'"), "{\"n\":30}\n");
     let error = account.fails(3, ["-c", "SELECT * FROM 'nothing.parquet'"]);
     assert!(error.contains("nothing.parquet"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_fails_leaves_the_file_that_was_there() {
+    let account = with_big().await;
+    let all = format!("{{\"n\":{BIG}}}\n");
+    // Small files are one request, and large ones are sent in parts.
+    for (path, columns) in [
+        ("a.parquet", "*"),
+        ("a.csv", "*"),
+        ("a.json", "*"),
+        ("large.csv", "repeat(RowKey, 1500) AS a, cents"),
+        ("az://exports/a.parquet", "*"),
+        ("az://exports/a.csv", "*"),
+        ("az://exports/large.csv", "repeat(RowKey, 1500) AS a, cents"),
+    ] {
+        let copy = format!("COPY (SELECT {columns} FROM big) TO '{path}'");
+        let before = account.server.journal();
+        account.sql(&copy);
+        let sent = account.server.journal().since(&before).count(Operation::QueryEntities);
+        assert_eq!(count(&account, path), all, "{path}");
+        let files = names(&account);
+        // The last page.
+        let last = u64::try_from(sent).unwrap();
+        let fault = Fault::on(Operation::QueryEntities).nth(last).times(1000).reject(FORBIDDEN);
+        let fault = account.server.inject(fault);
+        account.fails(5, ["--scan", "-c", &copy]);
+        drop(fault);
+        assert_eq!(count(&account, path), all, "{path}");
+        assert_eq!(names(&account), files, "{path}");
+    }
+    // A value that does not fit the type of its column, which the first rows are.
+    let mut odd = DynamicEntity::new("p", "9999");
+    odd.set("cents", "no number");
+    account.storage.table("big").insert(&odd).await.unwrap();
+    for path in ["a.parquet", "a.csv", "az://exports/a.parquet"] {
+        let copy = format!("COPY (SELECT * FROM big) TO '{path}'");
+        let done = account.run(["--scan", "--mismatch", "error", "-c", &copy]);
+        assert_ne!(done.code, 0, "{done:?}");
+        assert_eq!(count(&account, path), all, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_not_there_before_it_is_whole() {
+    let account = with_big().await;
+    let before = account.server.journal();
+    let query = "SELECT *, cents % 3 AS third FROM big";
+    account.sql(&format!("COPY ({query}) TO 'out/' STORED AS PARQUET PARTITIONED BY (third)"));
+    let sent = account.server.journal().since(&before).count(Operation::QueryEntities);
+    assert_eq!(count(&account, "out/"), format!("{{\"n\":{BIG}}}\n"));
+    let last = u64::try_from(sent).unwrap();
+    let fault = Fault::on(Operation::QueryEntities).nth(last).times(1000).reject(FORBIDDEN);
+    let _fault = account.server.inject(fault);
+    for format in ["PARQUET", "CSV", "JSON"] {
+        let copy = format!("COPY ({query}) TO 'new/' STORED AS {format} PARTITIONED BY (third)");
+        account.fails(5, ["--scan", "-c", &copy]);
+        assert_eq!(names(&account), ["out"], "{format}");
+    }
+    // One that the format cannot have.
+    let copy = "COPY (SELECT make_array(1, 2) AS a) TO 'array.csv'";
+    let error = account.fails(1, ["-c", copy]);
+    assert!(error.contains("not supported in CSV"), "{error}");
+    assert_eq!(names(&account), ["out"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blobs_that_cannot_be_written_have_their_code() {
+    let account = Account::with_orders().await;
+    let copies = [
+        "COPY (SELECT * FROM orders) TO 'az://exports/a.parquet'",
+        "COPY (SELECT * FROM orders) TO 'az://exports/a.csv'",
+        "COPY (SELECT * FROM orders) TO 'az://exports/a/' STORED AS CSV PARTITIONED BY (PartitionKey)",
+        "COPY (SELECT * FROM orders) TO 'az://exports/b/' STORED AS PARQUET PARTITIONED BY (PartitionKey)",
+        // In parts.
+        "COPY (SELECT repeat(RowKey, 300000) AS a, PartitionKey FROM orders) TO 'az://exports/c/' STORED AS CSV PARTITIONED BY (PartitionKey)",
+    ];
+    for copy in copies {
+        let error = account.fails(3, ["--scan", "-c", copy]);
+        assert!(error.contains("create it first"), "{copy}: {error}");
+    }
+    let exports = account.storage.container("exports");
+    exports.create().await.unwrap();
+    // The last of three files. The first two would be rows twice when the statement is run again.
+    let fault = Fault::on(Operation::PutBlob).nth(3).reject(FORBIDDEN);
+    let fault = account.server.inject(fault);
+    account.fails(5, ["--scan", "-c", copies[2]]);
+    drop(fault);
+    account.fails(3, ["-c", "SELECT * FROM 'az://exports/a/'"]);
+    let writes = [Operation::PutBlob, Operation::PutBlock, Operation::PutBlockList];
+    let _faults =
+        writes.map(|operation| account.server.inject(Fault::on(operation).reject(FORBIDDEN)));
+    for copy in copies {
+        let error = account.fails(5, ["--scan", "-c", copy]);
+        assert!(error.contains("AuthorizationFailure"), "{copy}: {error}");
+    }
 }
