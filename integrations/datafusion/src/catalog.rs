@@ -16,6 +16,7 @@ use rowkey::{ErrorKind, StorageAccount, Table};
 
 use crate::columns::Mismatch;
 use crate::error;
+use crate::files::Paths;
 use crate::scan::TableSource;
 use crate::sink::WriteMode;
 
@@ -55,6 +56,8 @@ pub struct Catalog {
     mismatch: Mismatch,
     write: WriteMode,
     most_rejects: u64,
+    /// What opens names that are paths.
+    paths: Option<Paths>,
     opened: Arc<Mutex<Opened>>,
 }
 
@@ -77,6 +80,7 @@ impl Catalog {
             mismatch: Mismatch::default(),
             write: WriteMode::default(),
             most_rejects: 0,
+            paths: None,
             opened: Arc::default(),
         }
     }
@@ -106,6 +110,12 @@ impl Catalog {
     #[must_use]
     pub fn rejects(mut self, most: u64) -> Self {
         self.most_rejects = most;
+        self
+    }
+
+    /// Opens files by their paths as well.
+    pub(crate) fn files(mut self, paths: Paths) -> Self {
+        self.paths = Some(paths);
         self
     }
 
@@ -179,7 +189,10 @@ impl Catalog {
             return Ok(Some(known));
         }
         if !is_name(name) {
-            return Ok(None);
+            return match &self.paths {
+                Some(paths) => paths.open(name).await,
+                None => Ok(None),
+            };
         }
         let created = self.opened().created.get(&key(name)).cloned();
         let open = TableSource::open(&self.table(name))
@@ -223,7 +236,7 @@ fn key(name: &str) -> String {
     name.to_ascii_lowercase()
 }
 
-/// Whether the service could have a table with this name. Others, such as paths of files, are not asked for.
+/// Whether the service could have a table with this name. It is not asked for others, such as paths of files and names of functions.
 fn is_name(name: &str) -> bool {
     (3..=63).contains(&name.len())
         && name.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -317,8 +330,7 @@ impl SchemaProvider for Tables {
     }
 }
 
-/// The catalogs of a session, by the names of their accounts. A session has it as an extension of its settings, because what wraps its
-/// catalogs hides them.
+/// The catalogs of a session, by the names of their accounts. A session has it as an extension of its settings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalogs(pub(crate) Vec<Catalog>);
 

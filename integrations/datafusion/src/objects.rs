@@ -173,9 +173,13 @@ fn told(place: &str, error: object_store::Error) -> object_store::Error {
         return Error::Generic { store, source: source.into() };
     }
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
-    let Some((code, _)) = code.filter(|(code, _)| code.chars().all(char::is_alphanumeric)) else {
-        return error;
+    let code = code.filter(|(code, _)| code.chars().all(char::is_alphanumeric));
+    // An answer to HEAD has a status alone.
+    let status = || {
+        let (_, rest) = text.split_once("status code: ")?;
+        rest.split_once(':').filter(|(status, _)| status.len() < LONGEST_STATUS)
     };
+    let Some((code, _)) = code.or_else(status) else { return error };
     let source = match code {
         "ContainerNotFound" => "the container does not exist; create it first".into(),
         code => format!("the service answered {code}").into(),
@@ -188,10 +192,29 @@ fn told(place: &str, error: object_store::Error) -> object_store::Error {
         Error::Precondition { path, .. } => Error::Precondition { path, source },
         Error::PermissionDenied { path, .. } => Error::PermissionDenied { path, source },
         Error::Unauthenticated { path, .. } => Error::Unauthenticated { path, source },
-        Error::Generic { store, .. } => Error::Generic { store, source },
+        // The errors of lists and of parts are of no kind.
+        Error::Generic { store, .. } => match code {
+            "ContainerNotFound" => Error::NotFound { path: place.to_owned(), source },
+            code if DENIED.iter().any(|denied| code.starts_with(denied)) => {
+                Error::PermissionDenied { path: place.to_owned(), source }
+            }
+            _ => Error::Generic { store, source },
+        },
         error => error,
     }
 }
+
+/// More than a number and its words have.
+const LONGEST_STATUS: usize = 40;
+
+/// How codes begin by which the service rejects a credential, or does not permit what it asks for.
+const DENIED: [&str; 5] = [
+    "Authentication",
+    "Authorization",
+    "InsufficientAccountPermissions",
+    "InvalidAuthenticationInfo",
+    "NoAuthenticationInformation",
+];
 
 #[async_trait]
 impl ObjectStore for Store {

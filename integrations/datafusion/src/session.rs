@@ -7,9 +7,10 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use rowkey::StorageAccount;
 
 use crate::catalog::{Catalogs, SCHEMA};
-use crate::files::StagedFiles;
+use crate::files::{Paths, StagedFiles};
 use crate::scan::WholeFiles;
 use crate::{Accounts, Catalog, JoinPruning, Mismatch, WriteMode};
 
@@ -126,8 +127,14 @@ impl SessionOptions {
 /// ```
 pub fn session_of(accounts: &Accounts, options: SessionOptions) -> Result<SessionContext> {
     let SessionOptions { splits, mismatch, write, most_rejects, memory, config } = options;
-    let catalog = |account| {
+    let (paths, default) = (Paths::default(), accounts.default_account()?.name().to_owned());
+    let catalog = |account: &StorageAccount| {
         let catalog = Catalog::of(account).mismatch(mismatch).write(write).rejects(most_rejects);
+        // A path has no prefix, so it is one of the default account's tables.
+        let catalog = match account.name() == default {
+            true => catalog.files(paths.clone()),
+            false => catalog,
+        };
         match splits {
             Some(ranges) => catalog.splits(ranges),
             None => catalog,
@@ -137,7 +144,7 @@ pub fn session_of(accounts: &Accounts, options: SessionOptions) -> Result<Sessio
     let config = config
         .with_information_schema(true)
         .with_create_default_catalog_and_schema(false)
-        .with_default_catalog_and_schema(accounts.default_account()?.name(), SCHEMA)
+        .with_default_catalog_and_schema(default.as_str(), SCHEMA)
         .with_extension(Arc::new(Catalogs(catalogs.clone())));
     let mut runtime = RuntimeEnvBuilder::new();
     let config = match memory {
@@ -154,7 +161,8 @@ pub fn session_of(accounts: &Accounts, options: SessionOptions) -> Result<Sessio
     for catalog in catalogs {
         session.register_catalog(catalog.account().name().to_owned(), Arc::new(catalog));
     }
-    Ok(session.enable_url_table())
+    paths.of(&session);
+    Ok(session)
 }
 
 /// Settings with which sorts go to files within this many bytes of memory. Each reserves 10 MB for merging what is in files, which is much of a

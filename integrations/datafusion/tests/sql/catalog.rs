@@ -118,3 +118,24 @@ async fn scans_of_whole_tables_are_found_anywhere_in_a_plan() {
     assert!(!format!("{found:?}").contains("hidden"), "{found:?}");
     assert!(found[0].to_string().contains("PartitionKey = 'hidden'"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_tables_opens_none_and_a_function_is_no_table() {
+    let account = with_catalog().await;
+    for number in 0..10 {
+        account.table(&format!("orders{number}"), rows(1)).await;
+    }
+    let (names, sent) = account
+        .ask("SELECT table_name FROM information_schema.tables WHERE table_schema = 'tables'")
+        .await;
+    assert_eq!((names.len(), sent), (10, 0));
+    let (shown, sent) = account.ask("SHOW TABLES").await;
+    assert!(shown.iter().filter(|line| line.contains("orders")).count() == 10, "{shown:?}");
+    assert_eq!(sent, 0);
+    let before = account.server.journal();
+    assert_eq!(account.rows("SELECT COUNT(*) FROM generate_series(1, 5)").await, ["5"]);
+    assert!(account.fails("SELECT * FROM \"no/such/file.parquet\"").await.contains("not found"));
+    assert_eq!(account.server.journal().since(&before).len(), 0);
+    // The empty path is not the folder of the process.
+    assert!(account.fails("SELECT * FROM \"\"").await.contains("not found"));
+}

@@ -209,3 +209,33 @@ async fn blobs_that_cannot_be_written_have_their_code() {
         assert!(error.contains("AuthorizationFailure"), "{copy}: {error}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blobs_that_cannot_be_read_are_not_missing_ones() {
+    let account = Account::with_orders().await;
+    account.storage.container("exports").create().await.unwrap();
+    account.sql("COPY (SELECT * FROM orders) TO 'az://exports/a.parquet'");
+    let read = "SELECT COUNT(*) AS n FROM 'az://exports/a.parquet'";
+    assert_eq!(account.sql(read), "{\"n\":30}\n");
+    account.fails(3, ["-c", "SELECT * FROM 'az://exports/b.parquet'"]);
+    let error = account.fails(3, ["-c", "SELECT * FROM 'az://other/b.parquet'"]);
+    assert!(error.contains("the container does not exist"), "{error}");
+    let error = account.fails(2, ["-c", "SELECT * FROM 'az://exports@archive/b.parquet'"]);
+    assert!(error.contains("the account archive is not known"), "{error}");
+    for operation in [Operation::GetBlobProperties, Operation::GetBlob, Operation::ListBlobs] {
+        let fault = account.server.inject(Fault::on(operation).reject(FORBIDDEN));
+        let path = if operation == Operation::ListBlobs {
+            "az://exports/"
+        } else {
+            "az://exports/a.parquet"
+        };
+        let error = account.fails(5, ["-c", &format!("SELECT * FROM '{path}'")]);
+        // The answer to HEAD has no code.
+        let told = match operation {
+            Operation::GetBlobProperties => "the service answered 403",
+            _ => "the service answered AuthorizationFailure",
+        };
+        assert!(error.contains(told) && !error.contains("http"), "{operation:?}: {error}");
+        drop(fault);
+    }
+}
