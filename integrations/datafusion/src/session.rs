@@ -146,7 +146,12 @@ pub fn session_of(accounts: &Accounts, options: SessionOptions) -> Result<Sessio
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema(default.as_str(), SCHEMA)
         .with_extension(Arc::new(Catalogs(catalogs.clone())));
-    let mut runtime = RuntimeEnvBuilder::new();
+    // What the engine keeps of files hides what was written since: a list of a folder has no new files, and what is in a file is taken to be
+    // that of another one with its path, size and time, which are whole seconds in blob containers, also in another container.
+    let mut runtime = RuntimeEnvBuilder::new()
+        .with_object_list_cache_limit(0)
+        .with_file_statistics_cache_limit(0)
+        .with_metadata_cache_limit(0);
     let config = match memory {
         Some(bytes) => reserving_less(config, bytes),
         None => config,

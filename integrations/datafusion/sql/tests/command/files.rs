@@ -239,3 +239,29 @@ async fn blobs_that_cannot_be_read_are_not_missing_ones() {
         drop(fault);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_reads_what_it_has_written_to_a_folder() {
+    let account = Account::with_orders().await;
+    let out = account.sql(
+        "COPY (SELECT * FROM orders) TO 'out/a.parquet'; SELECT COUNT(*) AS n FROM 'out/'; \
+         COPY (SELECT * FROM orders) TO 'out/b.parquet'; SELECT COUNT(*) AS n FROM 'out/'",
+    );
+    assert_eq!(out, "{\"count\":30}\n{\"n\":30}\n{\"count\":30}\n{\"n\":60}\n");
+    // Of one size, and of one second.
+    account.storage.container("exports").create().await.unwrap();
+    for place in ["", "az://exports/"] {
+        let file = format!("{place}one.parquet");
+        let read = format!("SELECT max(a) AS a, count(*) AS n FROM '{file}'");
+        let copies = (1..4).map(|a| format!("COPY (SELECT {a} AS a) TO '{file}'; {read}"));
+        let out = account.sql(&copies.collect::<Vec<_>>().join("; "));
+        let expected = (1..4).map(|a| format!("{{\"count\":1}}\n{{\"a\":{a},\"n\":1}}\n"));
+        assert_eq!(out, expected.collect::<String>(), "{file}");
+    }
+    account.storage.container("others").create().await.unwrap();
+    let out = account.sql(
+        "COPY (SELECT 1 AS a) TO 'az://exports/x.parquet'; COPY (SELECT 2 AS a) TO 'az://others/x.parquet'; \
+         SELECT x.a, y.a AS b FROM 'az://exports/x.parquet' AS x, 'az://others/x.parquet' AS y",
+    );
+    assert!(out.ends_with("{\"a\":1,\"b\":2}\n"), "{out}");
+}
