@@ -247,7 +247,7 @@ fn text(error: &DataFusionError) -> String {
 /// Between an error and a step of the engine in which it happened.
 const CAUSE: &str = "\ncaused by\n";
 
-const PREFIXES: [&str; 13] = [
+const PREFIXES: [&str; 14] = [
     "External error: ",
     "Error during planning: ",
     "Execution error: ",
@@ -257,6 +257,7 @@ const PREFIXES: [&str; 13] = [
     "IO error: ",
     "Object Store error: ",
     "Generic MicrosoftAzure error: ",
+    "Generic LocalFileSystem error: ",
     "This feature is not implemented: ",
     "Invalid argument error: ",
     "Cast error: ",

@@ -20,7 +20,6 @@ const PATTERNS: &str = "?*[";
 const OF_ADDRESSES: &str = "?*[#%";
 
 /// Refuses names of files that `COPY … TO` would not write to.
-#[cfg_attr(not(test), expect(dead_code, reason = "the check of statements calls it"))]
 pub(crate) fn check_target(path: &str) -> Result<()> {
     let (refused, place) = match path.contains("://") {
         true => (OF_ADDRESSES, "the address"),

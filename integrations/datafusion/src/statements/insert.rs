@@ -145,7 +145,7 @@ pub(super) fn many(plan: &LogicalPlan) -> Option<&TableReference> {
 }
 
 /// The plan that an `EXPLAIN` is about, or the plan itself.
-fn explained(plan: &LogicalPlan) -> &LogicalPlan {
+pub(super) fn explained(plan: &LogicalPlan) -> &LogicalPlan {
     match plan {
         LogicalPlan::Explain(explained) => &explained.plan,
         LogicalPlan::Analyze(analyzed) => &analyzed.input,

@@ -12,7 +12,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use rowkey::{Error, ErrorKind};
 
 use crate::catalog::{Catalog, Catalogs};
-use crate::error;
+use crate::{error, files};
 
 mod columns;
 mod create;
@@ -68,6 +68,9 @@ pub async fn plan(session: &SessionContext, text: &str) -> Result<LogicalPlan> {
     };
     insert::check(&state, text, &plan)?;
     without_effect(&plan)?;
+    if let LogicalPlan::Copy(copy) = insert::explained(&plan) {
+        files::check_target(&copy.output_url)?;
+    }
     if let Some(table) = insert::many(&plan)
         && let Some(catalogs) = state.config().get_extension::<Catalogs>()
         && let Some((catalog, name)) = catalogs.find(state.config(), table)
