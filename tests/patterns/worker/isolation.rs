@@ -109,7 +109,14 @@ fn worker(account: &StorageAccount) -> Worker<Odd, impl Handler<Odd> + use<>> {
 
 /// Completes when the condition holds, looking each time the worker is polled.
 fn when(condition: impl Fn() -> bool + Send) -> impl Future<Output = ()> + Send {
-    poll_fn(move |_| if condition() { Poll::Ready(()) } else { Poll::Pending })
+    poll_fn(move |context| {
+        if condition() {
+            return Poll::Ready(());
+        }
+        // What the condition is about changes in other tasks, too, behind the last time that this one is woken.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
 }
 
 async fn until(condition: impl Fn() -> bool) {
