@@ -14,9 +14,13 @@ use crate::files::{Paths, StagedFiles};
 use crate::scan::WholeFiles;
 use crate::{Accounts, Catalog, JoinPruning, Mismatch, WriteMode};
 
-/// The settings of a session that fit tables: names of columns keep their case, so `SELECT PartitionKey` needs no quotes.
+/// The settings of a session that fit tables: names of columns keep their case, so `SELECT PartitionKey` needs no quotes, and a text in CSV may have
+/// several lines.
 pub fn config() -> SessionConfig {
-    SessionConfig::new().set_bool("datafusion.sql_parser.enable_ident_normalization", false)
+    SessionConfig::new()
+        .set_bool("datafusion.sql_parser.enable_ident_normalization", false)
+        // A text may have lines. A large file would be divided in one of them, and have rows that it has not.
+        .set_bool("datafusion.catalog.newlines_in_values", true)
 }
 
 /// A session with the settings of [`config`], in which scans wait for joins ([`JoinPruning`]), and a file that cannot be

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 use datafusion::object_store::Error as FileError;
 use rowkey::ErrorKind;
@@ -234,6 +235,20 @@ fn text(error: &DataFusionError) -> String {
     }
     let lines = text.trim_end().lines().filter(|line| !line.starts_with(SETTING));
     let mut text = lines.collect::<Vec<_>>().join("\n");
+    let is_of_values = matches!(
+        error.find_root(),
+        DataFusionError::ArrowError(kind, _) if matches!(
+            **kind,
+            ArrowError::CastError(_) | ArrowError::ParseError(_) | ArrowError::ArithmeticOverflow(_)
+        )
+    );
+    let shown = VALUES.iter().any(|(before, _, _)| text.contains(before));
+    if is_of_values && !shown {
+        return "a value cannot be converted to the type that the query needs".to_owned();
+    }
+    if let Some((head, _)) = text.split_once(CSV_ROW) {
+        text.truncate(head.len());
+    }
     for (before, behind, instead) in VALUES {
         let parts = text.split_once(before).and_then(|(head, rest)| {
             let (_, tail) = rest.rsplit_once(behind)?;
@@ -267,11 +282,15 @@ const PREFIXES: [&str; 14] = [
 /// Before the quoted words of the parser.
 const PARSER: &str = "SQL error: ParserError(\"";
 
+/// Before a row of a CSV file that does not fit.
+const CSV_ROW: &str = " Row data: ";
+
 /// Advice about a setting of the engine, which this program has set as it is right for tables.
 const SETTING: &str = "Column names are case sensitive. You can use double quotes";
 
 /// What the engine writes before and behind a value with which it cannot compute, and the words instead of all three.
-const VALUES: [(&str, &str, &str); 4] = [
+const VALUES: [(&str, &str, &str); 5] = [
+    ("Cannot cast value '", "' to value of ", "Cannot cast a value to a value of "),
     ("Cannot cast string '", "' to value of ", "Cannot cast a string to a value of "),
     ("Error parsing timestamp from '", "': ", "Error parsing a timestamp: "),
     ("Can't cast value ", " to type ", "Cannot cast a value to the type "),
@@ -290,8 +309,6 @@ impl From<io::Error> for Error {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::error::ArrowError;
-
     use super::*;
 
     fn shown(error: ArrowError) -> (Exit, String) {
@@ -319,14 +336,24 @@ mod tests {
             shown(ArrowError::ParseError(text.to_owned())).1,
             "Error parsing a timestamp: timestamp must contain at least 10 characters"
         );
+        for text in ["Invalid input syntax for type interval: \"secret\"", "Failed to convert 4711"]
+        {
+            let (_, shown) = shown(ArrowError::ParseError(text.to_owned()));
+            assert_eq!(shown, "a value cannot be converted to the type that the query needs");
+        }
         let text = "Overflow happened on: 9223372036854775807 + 4711";
         assert_eq!(shown(ArrowError::ArithmeticOverflow(text.to_owned())).1, "Arithmetic overflow");
     }
 
     #[test]
     fn a_constant_that_cannot_be_computed_is_wrong_usage() {
-        let cause = DataFusionError::from(ArrowError::CastError("no number".to_owned()));
+        let cause = DataFusionError::from(ArrowError::CastError(
+            "Can't cast value 7 to type Int8".to_owned(),
+        ));
         let error = Error::from(cause.context("Optimizer rule 'simplify_expressions' failed"));
-        assert_eq!((error.exit(), &*error.to_string()), (Exit::Usage, "no number"));
+        assert_eq!(
+            (error.exit(), &*error.to_string()),
+            (Exit::Usage, "Cannot cast a value to the type Int8")
+        );
     }
 }

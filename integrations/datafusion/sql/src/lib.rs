@@ -87,12 +87,8 @@ fn execute(mut cli: Cli) -> Result<()> {
     let shell = Arc::new(Shell::new(&cli)?);
     shell.check(&statements)?;
     for (at, statement) in statements.iter().enumerate() {
-        let done = if cli.scheduler.is_some() {
-            // Until a signal, which ends the process elsewhere, but would leave what runs on the cluster.
-            prompt::until(&runtime, &shell, statement, cluster::stopped())
-        } else {
-            runtime.block_on(shell.run(statement))
-        };
+        // Until a signal, which would end the process, and leave what runs on the cluster and files that are not complete.
+        let done = prompt::until(&runtime, &shell, statement, cluster::stopped());
         let left = statements.len() - at - 1;
         done.map_err(|error| error.with_left(left))?;
     }

@@ -103,6 +103,9 @@ impl Shell {
         allow: &(dyn Fn(&Arc<dyn ExecutionPlan>) -> Result<()> + Sync),
     ) -> Result<()> {
         let is_text = matches!(frame.logical_plan(), LogicalPlan::Analyze(_));
+        if self.scheduler.is_some() {
+            cluster::check(frame.logical_plan())?;
+        }
         let context = Arc::new(frame.task_ctx());
         let plan = frame.create_physical_plan().await.map_err(Error::of_plan)?;
         output::check(self.form, &plan.schema())?;

@@ -23,6 +23,8 @@ pub(crate) struct Batch<'a> {
     table: &'a str,
     schema: &'a SchemaRef,
     mismatch: Mismatch,
+    /// Whether a value that would be rounded does not fit.
+    is_exact: bool,
     columns: Vec<(&'a Field, Column)>,
     rows: usize,
 }
@@ -52,6 +54,7 @@ impl<'a> Batch<'a> {
         table: &'a str,
         schema: &'a SchemaRef,
         mismatch: Mismatch,
+        is_exact: bool,
         rows: usize,
     ) -> Result<Self> {
         let text = || StringBuilder::with_capacity(rows, rows * 16);
@@ -67,7 +70,7 @@ impl<'a> Batch<'a> {
             Ok((&**field, column))
         });
         let columns = columns.collect::<Result<_>>()?;
-        Ok(Self { table, schema, mismatch, columns, rows: 0 })
+        Ok(Self { table, schema, mismatch, is_exact, columns, rows: 0 })
     }
 
     /// Adds an entity.
@@ -83,12 +86,13 @@ impl<'a> Batch<'a> {
                 }
                 Column::Property(cells) => {
                     let value = row.entity.get(field.name());
-                    if cells.push(value).is_err() {
+                    if cells.push(value, self.is_exact).is_err() {
                         if self.mismatch == Mismatch::Fail {
                             let found = value.map(Value::edm_type);
                             return Err(error::misfit(self.table, field, found));
                         }
-                        cells.push(None).map_err(|()| error::misfit(self.table, field, None))?;
+                        let null = cells.push(None, self.is_exact);
+                        null.map_err(|()| error::misfit(self.table, field, None))?;
                     }
                 }
             }
@@ -130,8 +134,8 @@ impl Cells {
         }
     }
 
-    /// Adds a value; `Err` if the column cannot represent it. Numbers are converted as fields of the client convert them.
-    fn push(&mut self, value: Option<&Value>) -> Result<(), ()> {
+    /// Adds a value; `Err` if the column cannot represent it, or only rounded although it must be exact. Numbers are converted as fields of the client convert them.
+    fn push(&mut self, value: Option<&Value>, is_exact: bool) -> Result<(), ()> {
         match self {
             Self::Binary(cells) => match value {
                 Some(Value::Binary(bytes)) => cells.append_value(bytes),
@@ -151,6 +155,10 @@ impl Cells {
                 Some(_) => return Err(()),
             },
             Self::Microseconds(cells) => match value {
+                // A copy must keep what there is.
+                Some(Value::DateTime(instant)) if is_exact && instant.ticks() % 10 != 0 => {
+                    return Err(());
+                }
                 Some(Value::DateTime(instant)) => cells.append_value(microseconds(*instant)),
                 None => cells.append_null(),
                 Some(_) => return Err(()),

@@ -6,18 +6,26 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::array::Array as _;
+use arrow::datatypes::{DataType, SchemaRef};
 use async_trait::async_trait;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
+use datafusion::datasource::file_format::csv::CsvSink;
+use datafusion::datasource::file_format::json::JsonSink;
+use datafusion::datasource::file_format::parquet::ParquetSink;
+use datafusion::datasource::physical_plan::FileSink as _;
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
+use futures::StreamExt as _;
 
 use super::staged::Staged;
+use crate::error;
 
 /// The rule by which `COPY … TO` and `INSERT INTO` the table of a file write whole files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +59,43 @@ impl PhysicalOptimizerRule for StagedFiles {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// The columns of whose values the engine makes folders.
+fn folders(sink: &dyn DataSink) -> &[(String, DataType)] {
+    let config = if let Some(sink) = sink.downcast_ref::<CsvSink>() {
+        sink.config()
+    } else if let Some(sink) = sink.downcast_ref::<JsonSink>() {
+        sink.config()
+    } else if let Some(sink) = sink.downcast_ref::<ParquetSink>() {
+        sink.config()
+    } else {
+        return &[];
+    };
+    &config.table_partition_cols
+}
+
+/// The rows, and an error at one that has NULL where the engine makes a folder of a value: it would write the folder of 0, or of an empty text.
+fn in_folders(sink: &dyn DataSink, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let schema = rows.schema();
+    let at = |(name, _): &(String, DataType)| Some((schema.index_of(name).ok()?, name.clone()));
+    let columns: Vec<_> = folders(sink).iter().filter_map(at).collect();
+    if columns.is_empty() {
+        return rows;
+    }
+    let checked = rows.map(move |batch| {
+        let batch = batch?;
+        for (at, name) in &columns {
+            if batch.column(*at).logical_null_count() > 0 {
+                return Err(error::execution(format!(
+                    "a row has NULL in the column {name}, by which the files are PARTITIONED, and would be in the folder of another value; give it a \
+                     value in the query, as by coalesce({name}, ..), or leave such rows out"
+                )));
+            }
+        }
+        Ok(batch)
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, checked))
 }
 
 /// The sink of a node of the engine.
@@ -94,7 +139,7 @@ impl DataSink for Staging {
             context.window_functions().clone(),
             Arc::new(staged.runtime(&context.runtime_env())),
         ));
-        let written = self.0.sink().write_all(rows, &context).await;
+        let written = self.0.sink().write_all(in_folders(self.0.sink(), rows), &context).await;
         staged.finish(written).await
     }
 }

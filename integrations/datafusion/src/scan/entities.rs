@@ -86,13 +86,15 @@ impl EntitySource {
     }
 
     /// The same scan for a copy of all columns, which must leave no property out; `None` if it is not one.
-    pub(super) fn whole(&self) -> Option<Self> {
+    pub(super) fn whole(&self, is_copied: impl Fn(&str) -> bool) -> Option<Self> {
         let Read { is_sampled, mismatch, .. } = self.read;
         let fields = self.schema().fields().iter().enumerate();
         let mut properties = fields.filter(|(_, field)| {
             !matches!(field.name().as_str(), PARTITION_KEY | ROW_KEY | TIMESTAMP)
         });
-        let has_all = properties.all(|(at, _)| self.projection.file_indices.contains(&at));
+        let has_all = properties.all(|(at, field)| {
+            self.projection.file_indices.contains(&at) && is_copied(field.name())
+        });
         (is_sampled && has_all && mismatch == Mismatch::Fail)
             .then(|| Self { read: Read { is_whole: true, ..self.read.clone() }, ..self.clone() })
     }

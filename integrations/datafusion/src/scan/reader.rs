@@ -178,7 +178,7 @@ impl Inner {
         self.bytes.add(usize::try_from(page.receipt.bytes_received()).unwrap_or_default());
         let Read { check, rows, mismatch, is_whole, .. } = &self.read;
         let mut batch =
-            Batch::new(self.table.name(), &self.schema, *mismatch, page.entities.len())?;
+            Batch::new(self.table.name(), &self.schema, *mismatch, *is_whole, page.entities.len())?;
         for row in &page.entities {
             let entity = &row.entity;
             if rows.has(entity) && check.contains(&entity.partition_key, &entity.row_key) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, TableReference};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
@@ -14,6 +14,7 @@ use rowkey::Table;
 use super::Target;
 use crate::error;
 use crate::scan::EntitySource;
+use crate::statements::unchanged;
 
 /// The rows with the columns of the table, by name; columns that they have not are NULL.
 pub(super) fn to_table(
@@ -43,6 +44,8 @@ pub(super) fn to_table(
                 Arc::new(Column::new(field.name(), at))
             }
             Ok(at) => {
+                let from = from.field(at).data_type();
+                unchanged(&TableReference::bare(name), field.name(), from, field.data_type())?;
                 let column = Arc::new(Column::new(field.name(), at));
                 Arc::new(CastExpr::new(column, field.data_type().clone(), None))
             }

@@ -31,7 +31,13 @@ pub(super) fn check(state: &SessionState, text: &str, plan: &LogicalPlan) -> Res
         );
     }
     let columns = target.schema();
-    let LogicalPlan::Projection(projection) = &**input else { return Ok(()) };
+    // With the conversions of the engine, as those of UNION and CASE.
+    let input = state.analyzer().execute_and_check(
+        input.as_ref().clone(),
+        state.config_options(),
+        |_, _| {},
+    )?;
+    let LogicalPlan::Projection(projection) = &input else { return Ok(()) };
     let names_columns = names_columns(state, text)?;
     for expression in &projection.expr {
         let (written, source) = match expression {
@@ -53,7 +59,8 @@ pub(super) fn check(state: &SessionState, text: &str, plan: &LogicalPlan) -> Res
                 column.name
             );
         }
-        if let Some(to) = cast {
+        let literal = projected(source, &projection.input);
+        if let Some(to) = cast.filter(|to| !is_kept(literal, to)) {
             let from = source.get_type(projection.input.schema())?;
             unchanged(table_name, &written, &from, to)?;
         }
@@ -182,6 +189,18 @@ fn is_null(expression: &Expr) -> bool {
     }
 }
 
+/// What a column of a query is computed by, or the expression itself.
+fn projected<'e>(expression: &'e Expr, input: &'e LogicalPlan) -> &'e Expr {
+    let (Expr::Column(column), LogicalPlan::Projection(projection)) = (expression, input) else {
+        return expression;
+    };
+    let at = input.schema().index_of_column(column).ok();
+    match at.and_then(|at| projection.expr.get(at)) {
+        Some(Expr::Alias(alias)) => &alias.expr,
+        found => found.unwrap_or(expression),
+    }
+}
+
 /// Whether an integer in the statement is the same number as a Double.
 fn is_kept(expression: &Expr, to: &DataType) -> bool {
     let Expr::Literal(value, _) = expression else { return false };
@@ -198,7 +217,12 @@ const EXACT: u64 = 1 << 53;
 const DIGITS: u8 = 15;
 
 /// Refuses a conversion that cuts values, may round them, or is not what it seems.
-fn unchanged(table: &TableReference, column: &str, from: &DataType, to: &DataType) -> Result<()> {
+pub(crate) fn unchanged(
+    table: &TableReference,
+    column: &str,
+    from: &DataType,
+    to: &DataType,
+) -> Result<()> {
     if matches!(column, PARTITION_KEY | ROW_KEY) && from.is_numeric() {
         return plan_err!(
             "INSERT INTO {table} would write numbers of the type {from} as {column}, without the zeros that a key may begin with; convert them in a SELECT: \

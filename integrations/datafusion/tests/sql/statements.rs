@@ -321,6 +321,8 @@ async fn an_insert_is_refused_that_would_exchange_columns_or_cut_values() {
         "INSERT INTO second (PartitionKey, RowKey, n) VALUES ('p', '1', 1.7)",
         "INSERT INTO second (PartitionKey, RowKey, n) SELECT 'p', '1', n / 2.0 FROM first",
         "INSERT INTO second (PartitionKey, RowKey, n) SELECT * FROM (VALUES ('p', '1', 1.7)) AS v",
+        "INSERT INTO second (PartitionKey, RowKey, n) SELECT 'p', '1', 1 UNION ALL SELECT 'p', '2', 2.7",
+        "INSERT INTO second (PartitionKey, RowKey, n) SELECT 'p', '1', CASE WHEN n > 1 THEN n ELSE 2.5 END FROM first",
     ] {
         let error = all.fails(cut).await;
         assert!(error.contains("would cut values of the type Float64 to Int32"), "{cut}: {error}");
@@ -379,6 +381,8 @@ async fn an_insert_is_refused_that_would_exchange_columns_or_cut_values() {
         "INSERT INTO fourth (PartitionKey, RowKey, ratio) VALUES ('p', '2', 9007199254740992)",
         "INSERT INTO fourth (PartitionKey, RowKey, ratio) SELECT 'p', '3', CAST(long AS DOUBLE) FROM fourth WHERE RowKey = '1'",
         "INSERT INTO fourth (PartitionKey, RowKey, ratio) SELECT 'p', '4', n FROM first",
+        "INSERT INTO fourth (PartitionKey, RowKey, ratio) SELECT 'p', '6', 0",
+        "INSERT INTO fourth (PartitionKey, RowKey, ratio) SELECT 'p', '7', CASE WHEN n > 0 THEN 0.5 ELSE 0 END FROM first",
         "INSERT INTO fourth (PartitionKey, RowKey, long) SELECT 'p', '5', CAST(7 AS DECIMAL(5, 0))",
     ] {
         assert_eq!(all.ask(exact).await.unwrap(), ["1"], "{exact}");
@@ -436,6 +440,9 @@ async fn a_property_that_the_sample_did_not_show_is_lost_in_no_copy() {
     let path = std::env::temp_dir().join(format!("rowkey-{}.parquet", std::process::id()));
     let copies = [
         "REPLACE INTO orders SELECT * FROM orders WHERE PartitionKey = 'p3'".to_owned(),
+        "REPLACE INTO orders SELECT DISTINCT * FROM orders WHERE PartitionKey = 'p3'".to_owned(),
+        "REPLACE INTO orders (SELECT * FROM orders UNION SELECT * FROM orders)".to_owned(),
+        "REPLACE INTO orders SELECT DISTINCT ON (RowKey) * FROM orders ORDER BY RowKey".to_owned(),
         "CREATE TABLE copies AS SELECT * FROM orders".to_owned(),
         "INSERT INTO copies SELECT * FROM orders WHERE number < 5".to_owned(),
         format!("COPY (SELECT * FROM orders) TO '{}' STORED AS PARQUET", path.display()),
@@ -508,4 +515,27 @@ async fn an_insert_that_does_not_fit_says_which_columns_there_are() {
     let columns = "CREATE TABLE IF NOT EXISTS empty (PartitionKey TEXT, RowKey TEXT, number BIGINT, even BOOLEAN, quarter DOUBLE)";
     all.ask(columns).await.unwrap();
     assert_eq!(all.ask("INSERT INTO empty SELECT * FROM orders").await.unwrap(), ["3000"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_times_that_a_column_would_round_fails() {
+    let all = Fixture::start().await;
+    let table = all.account.table("times");
+    table.create().await.unwrap();
+    for (row, at) in [("1", "9999-12-31T23:59:59Z"), ("2", "2026-11-28T01:02:03.1234567Z")] {
+        let mut entity = DynamicEntity::new("p", row);
+        entity.set("at", Value::DateTime(at.parse().unwrap()));
+        table.insert(&entity).await.unwrap();
+    }
+    let error = all.fails("REPLACE INTO times SELECT * FROM times").await;
+    assert!(
+        error.contains("column at of the table times") && error.contains("Edm.DateTime"),
+        "{error}"
+    );
+    let stored = table.get(Key::<DynamicEntity>::new("p", "2")).await.unwrap().unwrap().entity;
+    assert_eq!(
+        stored.get("at"),
+        Some(&Value::DateTime("2026-11-28T01:02:03.1234567Z".parse().unwrap()))
+    );
+    assert_eq!(all.ask("SELECT count(at) FROM times").await.unwrap(), ["2"]);
 }

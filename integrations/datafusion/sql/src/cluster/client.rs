@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use ballista_core::extension::SessionConfigExt as _;
 use ballista_core::optimizer::with_ballista_optimizer_rules;
-use datafusion::common::tree_node::TreeNode as _;
+use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, replace_children_if_necessary};
@@ -42,6 +43,29 @@ pub(crate) fn upgraded(session: &SessionContext) -> SessionContext {
         .with_config(config)
         .with_optimizer_rules(rules);
     SessionContext::new_with_state(state.build())
+}
+
+/// Refuses a subquery in the place of a value that may have several rows: a cluster makes a join of it, which would multiply rows.
+pub(crate) fn check(plan: &LogicalPlan) -> Result<()> {
+    let mut is_refused = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expression| {
+            expression.apply(|part| {
+                if let Expr::ScalarSubquery(subquery) = part {
+                    is_refused |= subquery.outer_ref_columns.is_empty()
+                        && subquery.subquery.max_rows().is_none_or(|rows| rows > 1);
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    if is_refused {
+        return Err(Error::usage(
+            "a subquery in the place of a value may have several rows, which a cluster does not notice; add LIMIT 1 or an aggregate such as max(..), or run it \
+             without --scheduler",
+        ));
+    }
+    Ok(())
 }
 
 /// Runs a plan on the cluster with this scheduler, `HOST:PORT`.

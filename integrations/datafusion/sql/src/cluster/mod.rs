@@ -23,7 +23,7 @@ use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use rowkey_datafusion::cluster::TableCodec;
 
 pub(crate) use address::address;
-pub(crate) use client::{execute, upgraded};
+pub(crate) use client::{check, execute, upgraded};
 pub(crate) use executor::Executor;
 pub(crate) use scheduler::Scheduler;
 pub(crate) use signals::stopped;

@@ -97,3 +97,14 @@ async fn the_content_of_a_row_chooses_no_exit_code() {
     let (code, error) = fails(&cluster, &[], "SELECT CAST(text AS BIGINT) FROM forged");
     assert_eq!(code, 1, "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subquery_with_several_rows_in_the_place_of_a_value_is_refused() {
+    let cluster = Cluster::start().await;
+    cluster.table("orders", orders()).await;
+    let several = "SELECT (SELECT RowKey FROM orders) AS r FROM orders";
+    let (code, error) = ends(&mut cluster.distributed(&[], several));
+    assert!(code == 2 && error.contains("LIMIT 1"), "{error}");
+    let one = "SELECT count(*) FROM orders WHERE cents < (SELECT max(cents) FROM orders)";
+    assert_eq!(cluster.rows(&[], one), cluster.rows_here(one));
+}

@@ -265,3 +265,24 @@ async fn a_session_reads_what_it_has_written_to_a_folder() {
     );
     assert!(out.ends_with("{\"a\":1,\"b\":2}\n"), "{out}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_a_value_has_no_rows_with_null_and_a_text_may_have_lines() {
+    let account = Account::with_orders().await;
+    let copy =
+        "COPY (SELECT RowKey, Note FROM orders) TO 'notes/' STORED AS CSV PARTITIONED BY (Note)";
+    let error = account.fails(1, ["--scan", "-c", copy]);
+    assert!(
+        error.contains("NULL in the column Note") && error.contains("coalesce(Note"),
+        "{error}"
+    );
+    account.sql(&copy.replace("SELECT RowKey, Note", "SELECT RowKey, coalesce(Note, '-') AS Note"));
+    assert_eq!(account.sql("SELECT count(*) AS n FROM 'notes/'"), "{\"n\":30}\n");
+    // More than the 10 MiB from which the engine reads a file in parts.
+    let lines = "SELECT value AS n, repeat('aaaa ', 600) || chr(10) || repeat('bbbb ', 600) AS text FROM generate_series(1, 2400)";
+    account.sql(&format!("COPY ({lines}) TO 'lines.csv'"));
+    assert_eq!(
+        account.sql("CREATE EXTERNAL TABLE lines (n BIGINT, text TEXT) STORED AS CSV LOCATION 'lines.csv' OPTIONS ('format.has_header' 'true'); SELECT count(*) AS n, sum(n) AS s FROM lines"),
+        "{\"n\":2400,\"s\":2881200}\n"
+    );
+}
