@@ -1,9 +1,10 @@
 //! The columns of a table: their types, and the Arrow schema.
 //!
 //! - `cells`: from the entities of a page to a record batch · `infer`: from a sample of rows · `declared`: from a type
-//! - `values`: from a record batch to entities, for writes
+//! - `values`: from a record batch to entities, for writes · `conversions`: those that a write must not make
 
 mod cells;
+mod conversions;
 mod declared;
 mod infer;
 mod values;
@@ -15,6 +16,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use rowkey::edm::Type;
 
 pub(crate) use cells::{Batch, from_unix_ticks};
+pub(crate) use conversions::unchanged;
 pub(crate) use declared::Rows;
 pub use declared::{Declared, of};
 pub(crate) use infer::Found;

@@ -12,9 +12,9 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use rowkey::Table;
 
 use super::Target;
+use crate::columns::unchanged;
 use crate::error;
 use crate::scan::EntitySource;
-use crate::statements::unchanged;
 
 /// The rows with the columns of the table, by name; columns that they have not are NULL.
 pub(super) fn to_table(

@@ -11,7 +11,7 @@ use datafusion::sql::parser;
 use datafusion::sql::sqlparser::ast;
 
 use crate::catalog::Catalogs;
-use crate::columns::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use crate::columns::{PARTITION_KEY, ROW_KEY, TIMESTAMP, unchanged};
 use crate::error;
 
 /// Refuses an `INSERT INTO` that names no columns and whose query has a column of the table in the place of another one, and one that would cut or round values.
@@ -22,6 +22,11 @@ pub(super) fn check(state: &SessionState, text: &str, plan: &LogicalPlan) -> Res
     else {
         return Ok(());
     };
+    let columns = target.schema();
+    // What files and tables in memory can have is the engine's to say.
+    if [PARTITION_KEY, ROW_KEY].iter().any(|key| columns.fields().find(key).is_none()) {
+        return Ok(());
+    }
     if !matches!(op, WriteOp::Insert(_)) {
         return other(op, table_name);
     }
@@ -30,7 +35,6 @@ pub(super) fn check(state: &SessionState, text: &str, plan: &LogicalPlan) -> Res
             "PREPARE of a statement that writes to {table_name} is not supported, because the types of its values are not known; run it as it is"
         );
     }
-    let columns = target.schema();
     // With the conversions of the engine, as those of UNION and CASE.
     let input = state.analyzer().execute_and_check(
         input.as_ref().clone(),
@@ -213,58 +217,6 @@ fn is_kept(expression: &Expr, to: &DataType) -> bool {
 
 /// Up to here each integer is a Double.
 const EXACT: u64 = 1 << 53;
-/// Digits of a decimal number that a Double keeps.
-const DIGITS: u8 = 15;
-
-/// Refuses a conversion that cuts values, may round them, or is not what it seems.
-pub(crate) fn unchanged(
-    table: &TableReference,
-    column: &str,
-    from: &DataType,
-    to: &DataType,
-) -> Result<()> {
-    if matches!(column, PARTITION_KEY | ROW_KEY) && from.is_numeric() {
-        return plan_err!(
-            "INSERT INTO {table} would write numbers of the type {from} as {column}, without the zeros that a key may begin with; convert them in a SELECT: \
-             lpad(CAST(x AS TEXT), 6, '0'), or read a file with CREATE EXTERNAL TABLE and a column of the type TEXT"
-        );
-    }
-    let is_binary = matches!(to, DataType::Binary | DataType::BinaryView | DataType::LargeBinary);
-    if from.is_string() && is_binary {
-        return plan_err!(
-            "INSERT INTO {table} would write the letters of a text for the column {column}, which is Binary; convert it in a SELECT: decode(x, 'hex') or \
-             decode(x, 'base64')"
-        );
-    }
-    if (from.is_temporal() && to.is_numeric()) || (from.is_numeric() && to.is_temporal()) {
-        return plan_err!(
-            "INSERT INTO {table} would convert {from} to {to} for the column {column}; convert it in a SELECT, as by to_timestamp_millis(x)"
-        );
-    }
-    let decimal = match from {
-        DataType::Decimal32(digits, scale)
-        | DataType::Decimal64(digits, scale)
-        | DataType::Decimal128(digits, scale)
-        | DataType::Decimal256(digits, scale) => Some((*digits, *scale)),
-        _ => None,
-    };
-    let has_fractions = from.is_floating() || decimal.is_some_and(|(_, scale)| scale > 0);
-    if (has_fractions && to.is_integer()) || (from.is_numeric() && *to == DataType::Boolean) {
-        return plan_err!(
-            "INSERT INTO {table} would cut values of the type {from} to {to} for the column {column}; convert them in a SELECT, as by \
-             CAST(round(x) AS BIGINT)"
-        );
-    }
-    let is_long = matches!(from, DataType::Int64 | DataType::UInt64)
-        || decimal.is_some_and(|(digits, _)| digits > DIGITS);
-    if is_long && *to == DataType::Float64 {
-        return plan_err!(
-            "INSERT INTO {table} would round values of the type {from} that have more than {DIGITS} digits to {to} for the column {column}; \
-             convert them in a SELECT, by CAST(x AS DOUBLE)"
-        );
-    }
-    Ok(())
-}
 
 /// Whether an `INSERT INTO` has a list of columns.
 fn names_columns(state: &SessionState, text: &str) -> Result<bool> {

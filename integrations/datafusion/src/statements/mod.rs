@@ -18,8 +18,6 @@ mod columns;
 mod create;
 mod insert;
 
-pub(crate) use insert::unchanged;
-
 /// Decides whether a plan may be executed.
 type Allow<'a> = &'a (dyn Fn(&Arc<dyn ExecutionPlan>) -> Result<()> + Sync);
 

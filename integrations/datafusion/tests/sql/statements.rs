@@ -539,3 +539,23 @@ async fn a_copy_of_times_that_a_column_would_round_fails() {
     );
     assert_eq!(all.ask("SELECT count(at) FROM times").await.unwrap(), ["2"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_of_the_engine_are_not_held_to_the_rules_of_an_account() {
+    let all = Fixture::start().await;
+    let folder = std::env::temp_dir().join(format!("rowkey-parts-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let place = format!("{}/", folder.display());
+    let create = format!(
+        "CREATE EXTERNAL TABLE parts (a INT NOT NULL, b DOUBLE) STORED AS PARQUET LOCATION '{place}'"
+    );
+    all.ask(&create).await.unwrap();
+    assert_eq!(
+        all.ask("INSERT INTO parts SELECT CAST(7 AS BIGINT), CAST(9 AS BIGINT)").await.unwrap(),
+        ["1"]
+    );
+    assert_eq!(all.ask("SELECT a, b FROM parts").await.unwrap(), ["7 9.0"]);
+    let error = all.fails("INSERT INTO parts VALUES (NULL, 1)").await;
+    assert!(!error.contains("PartitionKey"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
